@@ -38,6 +38,7 @@ struct Op {
   std::vector<std::unique_ptr<Value>> results;
   std::optional<LoopAxes> loops;  // only at level Assigned
   std::string origin;             // the ONNX node it comes from; may be empty
+  std::string location;           // file:line:column when it was parsed; may be empty
   std::list<std::unique_ptr<Op>>::iterator place;
   Func* func = nullptr;
 

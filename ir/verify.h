@@ -24,7 +24,7 @@
 namespace tessera {
 
 std::vector<Diagnostic> verify(const Module& module);
-// Throws InternalError-free CompileError with all violations as notes, if there are any.
+// Throws CompileError with all violations as notes, if there are any. `after` names the stage: "after fuse_gelu".
 void verify_or_throw(const Module& module, const std::string& after);
 
 // The types that follow from operand types at level Sharded: cuts by loops, partial axes. `loops` says how loops that
@@ -34,5 +34,9 @@ struct Derived {
   std::vector<std::string> problems;  // "V5: ..." texts
 };
 Derived derive_types(const Op& op, const Grid& grid);
+// The same rule for collectives, from the operand's type and the attributes; a reshard gives its own result type.
+Derived derive_collective(const Op& op, const Grid& grid);
+// Cuts of each loop as the operands (and, for loops that only results carry, the results) have them.
+LoopAxes loops_of(const Op& op, const IndexMap& map);
 
 }  // namespace tessera
