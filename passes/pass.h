@@ -1,0 +1,61 @@
+// What a pass is, and what it may know. A pass is a function in a file of its own, listed once in passes.def; the
+// manager, not the pass, verifies, times, dumps and rejects a pass that is out of place.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tessera {
+
+enum class OptimizerKind : std::uint8_t { Sgd, SgdMomentum, Adam, AdamW };
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::AdamW;
+  double lr = 1e-3;  // only the default that tools feed; the rate is an input of every step
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.9;
+};
+
+// "adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1". Throws CompileError naming the flag.
+OptimizerSpec parse_optimizer(std::string_view text);
+
+struct PassOptions {
+  bool train = false;
+  std::string loss = "cross_entropy";  // or "output:NAME": a scalar output of the graph
+  std::string logits;                  // graph output; empty = the only float output
+  std::string labels = "labels";       // name of the label input that append_loss adds
+  OptimizerSpec optimizer;
+  double clip_norm = 0;  // 0 = no clipping
+  std::int64_t micro_batches = 1;
+};
+
+struct PassContext {
+  PassOptions options;
+  std::vector<std::string> remarks;
+
+  void remark(std::string text) { remarks.push_back(std::move(text)); }
+};
+
+using PassFunction = bool (*)(Module&, PassContext&);  // returns whether the module changed
+
+struct Pass {
+  std::string_view name;
+  Level from = Level::Logical;
+  Level to = Level::Logical;
+  std::string_view summary;
+  PassFunction run = nullptr;
+};
+
+#define PASS(name, from, to, summary) bool name(Module& module, PassContext& context);
+#include "passes/passes.def"
+#undef PASS
+
+const std::vector<Pass>& all_passes();
+const Pass* find_pass(std::string_view name);  // null if absent
+
+}  // namespace tessera
