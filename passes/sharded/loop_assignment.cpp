@@ -1,0 +1,42 @@
+#include "passes/sharded/loop_assignment.h"
+
+#include <algorithm>
+
+namespace tessera {
+
+LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes, const ClassAxes& axes) {
+  std::string order = map.results.empty() ? "" : map.results[0];
+  for (char loop : map.loops()) {
+    if (order.find(loop) == std::string::npos) order += loop;
+  }
+  const auto wanted = [&](char loop) -> Axes {
+    const auto found = axes.find(classes.of_loop(op, map, loop));
+    return found == axes.end() ? Axes{} : found->second;
+  };
+  std::ranges::stable_sort(order, [&](char a, char b) { return wanted(a).size() > wanted(b).size(); });
+  LoopAxes loops;
+  Axes used;
+  for (char loop : order) {
+    if (map.is_whole(loop)) continue;
+    Axes own;
+    for (AxisId axis : wanted(loop)) {
+      if (contains(used, axis)) break;
+      own.push_back(axis);
+    }
+    if (own.empty()) continue;
+    used = concatenated(std::move(used), own);
+    loops[loop] = std::move(own);
+  }
+  return loops;
+}
+
+std::vector<Axes> cuts_of(const std::string& term, const LoopAxes& loops) {
+  std::vector<Axes> cuts;
+  for (char loop : term) {
+    const auto found = loops.find(loop);
+    cuts.push_back(found == loops.end() ? Axes{} : found->second);
+  }
+  return cuts;
+}
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+// Assigns loops to the ops that have none, along index maps:
+//
+//   %s = add %a, %b : f32[8, 16, 64]      =>   %s = add %a, %b loops(a: data,z; c: x) : f32[8, 16, 64]
+//
+// A dimension class takes the axes that most assigned ops give it, so one sweep reaches the fixed point. In @update, and
+// where state is accumulated, operands are cut as they are stored and the op follows them.
+#include <algorithm>
+
+#include "ir/op_def.h"
+#include "passes/pass.h"
+#include "passes/sharded/loop_assignment.h"
+
+namespace tessera {
+namespace {
+
+ClassAxes voted_axes(const Module& module, const DimClasses& classes) {
+  std::map<ClassId, std::map<Axes, int>> votes;
+  for (const auto& func : module.funcs()) {
+    for (const Arg& arg : func->args()) {
+      if (arg.kind != ArgKind::Input) continue;
+      for (std::size_t d = 0; d < arg.value->type.rank(); ++d) {
+        if (!arg.value->type.cuts[d].empty()) ++votes[classes.of(arg.value.get(), d)][arg.value->type.cuts[d]];
+      }
+    }
+    for (const auto& op : func->ops()) {
+      if (!op->loops) continue;
+      const IndexMap map = index_map(*op);
+      for (const auto& [loop, axes] : *op->loops) {
+        if (!axes.empty()) ++votes[classes.of_loop(*op, map, loop)][axes];
+      }
+    }
+  }
+  ClassAxes axes;
+  for (const auto& [id, counts] : votes) {
+    axes[id] = std::ranges::max_element(counts, {}, [](const auto& item) { return item.second; })->first;
+  }
+  return axes;
+}
+
+// Loops as the operands that are known to be cut have them.
+class Follower {
+ public:
+  explicit Follower(const Func& func) {
+    for (const Arg& arg : func.args()) cuts_[arg.value.get()] = arg.value->type.cuts;
+  }
+
+  LoopAxes follow(const Op& op, const IndexMap& map) const {
+    LoopAxes loops;
+    Axes used;
+    for (std::size_t i = 0; i < map.operands.size(); ++i) {
+      const auto known = cuts_.find(op.operands[i]);
+      if (known == cuts_.end()) continue;
+      for (std::size_t d = 0; d < map.operands[i].size(); ++d) {
+        const char loop = map.operands[i][d];
+        const Axes& axes = known->second[d];
+        if (axes.empty() || map.is_whole(loop) || loops.contains(loop) || intersects(used, axes)) continue;
+        loops[loop] = axes;
+        used = concatenated(std::move(used), axes);
+      }
+    }
+    return loops;
+  }
+
+  void record(const Op& op, const IndexMap& map) {
+    for (std::size_t i = 0; i < op.results.size(); ++i) {
+      if (op.loops) cuts_[op.result(i)] = cuts_of(map.results[i], *op.loops);
+    }
+  }
+
+ private:
+  std::map<const Value*, std::vector<Axes>> cuts_;
+};
+
+bool accumulates_state(const Func& func, const Op& op) {
+  return std::ranges::any_of(op.operands, [&](const Value* operand) {
+    return operand->def == nullptr && func.arg_of(operand).kind == ArgKind::State &&
+           operand->type.shape == op.results[0]->type.shape;
+  });
+}
+
+}  // namespace
+
+bool propagate_shardings(Module& module, PassContext&) {
+  const DimClasses classes(module);
+  const ClassAxes axes = voted_axes(module, classes);
+  bool changed = false;
+  for (const auto& func : module.funcs()) {
+    Follower follower(*func);
+    for (const auto& op : func->ops()) {
+      const IndexMap map = index_map(*op);
+      if (!op->loops) {
+        const bool follows = func->name() == "update" || accumulates_state(*func, *op);
+        op->loops = follows ? follower.follow(*op, map) : assign_loops(*op, map, classes, axes);
+        changed = true;
+      }
+      follower.record(*op, map);
+    }
+  }
+  return changed;
+}
+
+}  // namespace tessera

@@ -1,0 +1,157 @@
+#include "passes/sharded/reshard_path.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "ir/base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kChargePerCollective = 256;  // bytes' worth of latency: prefers fewer moves among equals
+constexpr double kChargePerLocalMove = 1;
+
+bool is_prefix(const Axes& prefix, const Axes& of) {
+  return prefix.size() <= of.size() && std::equal(prefix.begin(), prefix.end(), of.begin());
+}
+
+class Search {
+ public:
+  Search(const Type& from, const Type& to, const Grid& grid) : from_(from), to_(to), grid_(grid) {}
+
+  ReshardPath run() {
+    push(from_, 0, "", {});
+    while (!queue_.empty()) {
+      const auto [cost, key] = queue_.top();
+      queue_.pop();
+      const Node node = nodes_.at(key);
+      if (node.done) continue;
+      nodes_.at(key).done = true;
+      if (node.type == to_) return path_to(key);
+      expand(node.type, cost, key);
+    }
+    internal_error(__FILE__, __LINE__, str("no reshard from ", to_text(from_, grid_), " to ", to_text(to_, grid_)));
+  }
+
+ private:
+  struct Node {
+    Type type;
+    double cost = 0;
+    std::string previous;
+    ReshardMove move;
+    bool done = false;
+  };
+
+  void push(const Type& type, double cost, const std::string& previous, ReshardMove move) {
+    const std::string key = to_text(type, grid_);
+    const auto found = nodes_.find(key);
+    if (found != nodes_.end() && (found->second.done || found->second.cost <= cost)) return;
+    nodes_[key] = {type, cost, previous, std::move(move), false};
+    queue_.emplace(cost, key);
+  }
+
+  // Whether appending `axis` to dimension `dim` leads towards the target.
+  bool fits_target(const Type& type, std::size_t dim, AxisId axis) const {
+    Axes next = type.cuts[dim];
+    next.push_back(axis);
+    return is_prefix(next, to_.cuts[dim]);
+  }
+
+  void try_move(const Type& type, double cost, const std::string& key, ReshardMove move, Type result, double factor) {
+    const bool local = move.kind == OpKind::SliceToShard || move.kind == OpKind::KeepOnFirst;
+    const double bytes = static_cast<double>(largest_local_bytes(type, grid_)) * factor;
+    move.result = result;
+    push(result, cost + bytes + (local ? kChargePerLocalMove : kChargePerCollective), key, std::move(move));
+  }
+
+  void expand(const Type& type, double cost, const std::string& key) {
+    for (AxisId axis : type.partial.axes) {
+      const double p = grid_.size(axis);
+      Type reduced = type;
+      std::erase(reduced.partial.axes, axis);
+      if (!contains(to_.partial.axes, axis)) {
+        try_move(type, cost, key, {OpKind::AllReduce, {axis}, -1, -1, {}}, reduced, 2 * (p - 1) / p);
+      }
+      for (std::size_t d = 0; d < type.rank(); ++d) {
+        if (!fits_target(type, d, axis)) continue;
+        Type scattered = reduced;
+        scattered.cuts[d].push_back(axis);
+        try_move(type, cost, key, {OpKind::ReduceScatter, {axis}, static_cast<std::int64_t>(d), -1, {}}, scattered, (p - 1) / p);
+      }
+    }
+    for (std::size_t d = 0; d < type.rank(); ++d) expand_dim(type, cost, key, d);
+    for (AxisId axis : to_.partial.axes) {
+      if (contains(type.used_axes(), axis)) continue;
+      Type kept = type;
+      kept.partial = {ReduceOp::Sum, concatenated(type.partial.axes, {axis})};
+      std::ranges::sort(kept.partial.axes);
+      try_move(type, cost, key, {OpKind::KeepOnFirst, {axis}, -1, -1, {}}, kept, 0);
+    }
+  }
+
+  void expand_dim(const Type& type, double cost, const std::string& key, std::size_t d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    const Axes used = type.used_axes();
+    for (AxisId axis : to_.cuts[d]) {
+      if (contains(used, axis) || !fits_target(type, d, axis)) continue;
+      Type sliced = type;
+      sliced.cuts[d].push_back(axis);
+      try_move(type, cost, key, {OpKind::SliceToShard, {axis}, dim, -1, {}}, sliced, 0);
+    }
+    if (type.cuts[d].empty() || is_prefix(type.cuts[d], to_.cuts[d])) return;
+    const AxisId minor = type.cuts[d].back();
+    const double p = grid_.size(minor);
+    Type gathered = type;
+    gathered.cuts[d].pop_back();
+    try_move(type, cost, key, {OpKind::AllGather, {minor}, dim, -1, {}}, gathered, p - 1);
+    for (std::size_t t = 0; t < type.rank(); ++t) {
+      if (t == d || !fits_target(type, t, minor)) continue;
+      Type moved = gathered;
+      moved.cuts[t].push_back(minor);
+      try_move(type, cost, key, {OpKind::AllToAll, {minor}, static_cast<std::int64_t>(t), dim, {}}, moved, (p - 1) / p);
+    }
+  }
+
+  ReshardPath path_to(const std::string& key) const {
+    ReshardPath path;
+    path.bytes = nodes_.at(key).cost;
+    for (std::string at = key; !nodes_.at(at).previous.empty(); at = nodes_.at(at).previous) {
+      path.moves.push_back(nodes_.at(at).move);
+    }
+    std::ranges::reverse(path.moves);
+    return path;
+  }
+
+  const Type& from_;
+  const Type& to_;
+  const Grid& grid_;
+  std::map<std::string, Node> nodes_;
+  using Entry = std::pair<double, std::string>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+};
+
+// Joins `next` into `last` when one collective over both axes does the same.
+bool join_moves(ReshardMove& last, const ReshardMove& next) {
+  if (last.kind != next.kind || last.dim != next.dim || last.kind == OpKind::AllToAll) return false;
+  const bool outer_later = last.kind == OpKind::AllGather;  // the minor axis was gathered first
+  last.over = outer_later ? concatenated(next.over, last.over) : concatenated(last.over, next.over);
+  if (last.kind == OpKind::AllReduce || last.kind == OpKind::KeepOnFirst) std::ranges::sort(last.over);
+  last.result = next.result;
+  return true;
+}
+
+}  // namespace
+
+ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid) {
+  TESSERA_CHECK(from.dtype == to.dtype && from.shape == to.shape, "a reshard changes only the sharding");
+  const ReshardPath steps = Search(from, to, grid).run();
+  ReshardPath path;
+  path.bytes = steps.bytes;
+  for (const ReshardMove& move : steps.moves) {
+    if (path.moves.empty() || !join_moves(path.moves.back(), move)) path.moves.push_back(move);
+  }
+  return path;
+}
+
+}  // namespace tessera
