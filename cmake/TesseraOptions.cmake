@@ -1,0 +1,23 @@
+# Compiler settings shared by all targets, as the interface target tessera_options.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(tessera_options INTERFACE)
+target_compile_features(tessera_options INTERFACE cxx_std_20)
+target_include_directories(tessera_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror=switch
+                       -ffp-contract=off)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_options INTERFACE -Werror)
+endif()
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
+endif()
