@@ -2,6 +2,7 @@
 // D and E head dimensions. Batch and heads may be cut; a key head that serves a cut r has a partial gradient.
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 
 namespace tessera {
 namespace {
@@ -31,7 +32,7 @@ std::string check_mask(const Op& op) {
 
 }  // namespace
 
-constinit const OpDef kAttention{.map = map_attention, .check = check_mask};
+constinit const OpDef kAttention{.map = map_attention, .check = check_mask, .grad = grad_attention};
 constinit const OpDef kAttentionGrad{.map = map_attention_grad, .check = check_mask};
 
 }  // namespace tessera

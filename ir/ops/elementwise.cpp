@@ -1,6 +1,7 @@
 // Elementwise ops and sources: every loop is free. Operands have one shape; broadcasting is an op of its own.
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 
 namespace tessera {
 namespace {
@@ -47,40 +48,40 @@ constinit const OpDef kFill{.index_map = "->...", .explicit_type = true};
 constinit const OpDef kIota{.index_map = "->...", .explicit_type = true};
 constinit const OpDef kRandom{.map = map_random, .explicit_type = true};
 
-constinit const OpDef kNeg{.index_map = kUnary, .linear = Linearity::Joint, .check = same_dtypes};
-constinit const OpDef kAbs{.index_map = kUnary};
-constinit const OpDef kSign{.index_map = kUnary};
-constinit const OpDef kFloor{.index_map = kUnary};
-constinit const OpDef kCeil{.index_map = kUnary};
-constinit const OpDef kRound{.index_map = kUnary};
-constinit const OpDef kExp{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kLog{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kSqrt{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kRsqrt{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kReciprocal{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kSin{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kCos{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kTanh{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kErf{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kSigmoid{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kRelu{.index_map = kUnary};
-constinit const OpDef kGelu{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kGeluTanh{.index_map = kUnary, .check = float_operand};
-constinit const OpDef kSilu{.index_map = kUnary, .check = float_operand};
+constinit const OpDef kNeg{.index_map = kUnary, .linear = Linearity::Joint, .check = same_dtypes, .grad = grad_neg};
+constinit const OpDef kAbs{.index_map = kUnary, .grad = grad_abs};
+constinit const OpDef kSign{.index_map = kUnary, .grad = grad_zero};
+constinit const OpDef kFloor{.index_map = kUnary, .grad = grad_zero};
+constinit const OpDef kCeil{.index_map = kUnary, .grad = grad_zero};
+constinit const OpDef kRound{.index_map = kUnary, .grad = grad_zero};
+constinit const OpDef kExp{.index_map = kUnary, .check = float_operand, .grad = grad_exp};
+constinit const OpDef kLog{.index_map = kUnary, .check = float_operand, .grad = grad_log};
+constinit const OpDef kSqrt{.index_map = kUnary, .check = float_operand, .grad = grad_sqrt};
+constinit const OpDef kRsqrt{.index_map = kUnary, .check = float_operand, .grad = grad_rsqrt};
+constinit const OpDef kReciprocal{.index_map = kUnary, .check = float_operand, .grad = grad_reciprocal};
+constinit const OpDef kSin{.index_map = kUnary, .check = float_operand, .grad = grad_sin};
+constinit const OpDef kCos{.index_map = kUnary, .check = float_operand, .grad = grad_cos};
+constinit const OpDef kTanh{.index_map = kUnary, .check = float_operand, .grad = grad_tanh};
+constinit const OpDef kErf{.index_map = kUnary, .check = float_operand, .grad = grad_erf};
+constinit const OpDef kSigmoid{.index_map = kUnary, .check = float_operand, .grad = grad_sigmoid};
+constinit const OpDef kRelu{.index_map = kUnary, .grad = grad_relu};
+constinit const OpDef kGelu{.index_map = kUnary, .check = float_operand, .grad = grad_gelu};
+constinit const OpDef kGeluTanh{.index_map = kUnary, .check = float_operand, .grad = grad_gelu_tanh};
+constinit const OpDef kSilu{.index_map = kUnary, .check = float_operand, .grad = grad_silu};
 constinit const OpDef kReluGrad{.index_map = kBinary, .check = float_operand};
 constinit const OpDef kGeluGrad{.index_map = kBinary, .check = float_operand};
 constinit const OpDef kGeluTanhGrad{.index_map = kBinary, .check = float_operand};
 constinit const OpDef kSiluGrad{.index_map = kBinary, .check = float_operand};
 constinit const OpDef kIsNan{.index_map = kUnary, .dtype = ResultDtype::Bool, .check = float_operand};
 constinit const OpDef kNot{.index_map = kUnary, .check = bool_operands};
-constinit const OpDef kAdd{.index_map = kBinary, .linear = Linearity::Joint, .check = same_dtypes};
-constinit const OpDef kSub{.index_map = kBinary, .linear = Linearity::Joint, .check = same_dtypes};
-constinit const OpDef kMul{.index_map = kBinary, .linear = Linearity::Multi, .check = same_dtypes};
-constinit const OpDef kDiv{.index_map = kBinary, .linear = Linearity::First, .check = same_dtypes};
-constinit const OpDef kPow{.index_map = kBinary, .check = same_dtypes};
+constinit const OpDef kAdd{.index_map = kBinary, .linear = Linearity::Joint, .check = same_dtypes, .grad = grad_add};
+constinit const OpDef kSub{.index_map = kBinary, .linear = Linearity::Joint, .check = same_dtypes, .grad = grad_sub};
+constinit const OpDef kMul{.index_map = kBinary, .linear = Linearity::Multi, .check = same_dtypes, .grad = grad_mul};
+constinit const OpDef kDiv{.index_map = kBinary, .linear = Linearity::First, .check = same_dtypes, .grad = grad_div};
+constinit const OpDef kPow{.index_map = kBinary, .check = same_dtypes, .grad = grad_pow};
 constinit const OpDef kMod{.index_map = kBinary, .check = same_dtypes};
-constinit const OpDef kMax{.index_map = kBinary, .check = same_dtypes};
-constinit const OpDef kMin{.index_map = kBinary, .check = same_dtypes};
+constinit const OpDef kMax{.index_map = kBinary, .check = same_dtypes, .grad = grad_max};
+constinit const OpDef kMin{.index_map = kBinary, .check = same_dtypes, .grad = grad_min};
 constinit const OpDef kAnd{.index_map = kBinary, .check = bool_operands};
 constinit const OpDef kOr{.index_map = kBinary, .check = bool_operands};
 constinit const OpDef kXor{.index_map = kBinary, .check = bool_operands};
@@ -93,8 +94,9 @@ constinit const OpDef kGreaterEqual{.index_map = kBinary, .dtype = ResultDtype::
 constinit const OpDef kSelect{.index_map = "...,...,...->...",
                               .linear = Linearity::Branches,
                               .dtype = ResultDtype::SameAsLast,
-                              .check = select_operands};
+                              .check = select_operands, .grad = grad_select};
 // Integers divide and truncate, so only casts between floats are linear; see partial_passes in verify.
-constinit const OpDef kCast{.index_map = kUnary, .linear = Linearity::Joint, .explicit_type = true};
+constinit const OpDef kCast{
+    .index_map = kUnary, .linear = Linearity::Joint, .explicit_type = true, .grad = grad_cast};
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 
 namespace tessera {
 namespace {
@@ -100,10 +101,10 @@ IndexMap map_scatter_nd(const Op& op) {
 
 }  // namespace
 
-constinit const OpDef kGather{.map = map_gather, .linear = Linearity::First, .check = integer_ids};
+constinit const OpDef kGather{.map = map_gather, .linear = Linearity::First, .check = integer_ids, .grad = grad_gather};
 constinit const OpDef kScatterAdd{
     .map = map_scatter_add, .linear = Linearity::Branches, .explicit_type = true, .check = integer_ids};
-constinit const OpDef kGatherElements{.map = map_gather_elements, .linear = Linearity::First, .check = integer_ids};
+constinit const OpDef kGatherElements{.map = map_gather_elements, .linear = Linearity::First, .check = integer_ids, .grad = grad_gather_elements};
 constinit const OpDef kScatterElements{.map = map_scatter_elements, .check = integer_ids};
 constinit const OpDef kGatherNd{.map = map_gather_nd, .check = integer_ids};
 constinit const OpDef kScatterNd{.map = map_scatter_nd, .check = integer_ids};

@@ -1,6 +1,7 @@
 // The contraction. Everything else that multiplies matrices is written as an einsum.
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 
 namespace tessera {
 namespace {
@@ -33,6 +34,6 @@ std::string check_einsum(const Op& op) {
 }  // namespace
 
 // c[m,n] = sum over k of a[m,k] b[k,n], over any letters. k is absent from the result: cutting it leaves a partial sum.
-constinit const OpDef kEinsum{.map = map_einsum, .linear = Linearity::Multi, .check = check_einsum};
+constinit const OpDef kEinsum{.map = map_einsum, .linear = Linearity::Multi, .check = check_einsum, .grad = grad_einsum};
 
 }  // namespace tessera

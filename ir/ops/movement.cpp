@@ -5,6 +5,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 #include "ir/reshape_groups.h"
 
 namespace tessera {
@@ -131,14 +132,14 @@ std::vector<Type> infer_concat(const Op& op) {
 }  // namespace
 
 constinit const OpDef kReshape{
-    .map = map_reshape, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true};
-constinit const OpDef kTranspose{.map = map_transpose, .linear = Linearity::Joint, .moves_only = true};
+    .map = map_reshape, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true, .grad = grad_reshape};
+constinit const OpDef kTranspose{.map = map_transpose, .linear = Linearity::Joint, .moves_only = true, .grad = grad_transpose};
 constinit const OpDef kSlice{
-    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_slice};
-constinit const OpDef kPad{.map = map_resized, .infer = infer_pad};
+    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_slice, .grad = grad_slice};
+constinit const OpDef kPad{.map = map_resized, .infer = infer_pad, .grad = grad_pad};
 constinit const OpDef kConcat{
-    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_concat};
+    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_concat, .grad = grad_concat};
 constinit const OpDef kBroadcast{
-    .map = map_broadcast, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true};
+    .map = map_broadcast, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true, .grad = grad_broadcast};
 
 }  // namespace tessera

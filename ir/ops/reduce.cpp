@@ -4,6 +4,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"
+#include "ir/ops/grads.h"
 
 namespace tessera {
 namespace {
@@ -61,11 +62,11 @@ IndexMap map_cum_sum(const Op& op) { return scan_map(op, true); }
 
 }  // namespace
 
-constinit const OpDef kReduceSum{.map = map_reduce, .linear = Linearity::Joint, .check = check_reduce};
-constinit const OpDef kReduceMax{.map = map_reduce, .reduce = ReduceOp::Max, .check = check_reduce};
-constinit const OpDef kReduceMin{.map = map_reduce, .reduce = ReduceOp::Min, .check = check_reduce};
+constinit const OpDef kReduceSum{.map = map_reduce, .linear = Linearity::Joint, .check = check_reduce, .grad = grad_reduce_sum};
+constinit const OpDef kReduceMax{.map = map_reduce, .reduce = ReduceOp::Max, .check = check_reduce, .grad = grad_reduce_extreme};
+constinit const OpDef kReduceMin{.map = map_reduce, .reduce = ReduceOp::Min, .check = check_reduce, .grad = grad_reduce_extreme};
 constinit const OpDef kReduceProd{.map = map_reduce, .reduce = ReduceOp::Prod, .check = check_reduce};
 constinit const OpDef kArgMax{.map = map_arg_max, .dtype = ResultDtype::I64, .check = check_dim};
-constinit const OpDef kCumSum{.map = map_cum_sum, .linear = Linearity::Joint, .check = check_dim};
+constinit const OpDef kCumSum{.map = map_cum_sum, .linear = Linearity::Joint, .check = check_dim, .grad = grad_cum_sum};
 
 }  // namespace tessera
