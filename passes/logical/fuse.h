@@ -1,0 +1,14 @@
+// The parts of fuse_patterns: each replaces `op`'s result if the pattern ends in it, and says so. What becomes unused is
+// left to remove_dead.
+#pragma once
+#include "ir/graph.h"
+
+namespace tessera {
+
+bool fuse_layer_norm(Module& module, Op& op);
+bool fuse_rms_norm(Module& module, Op& op);
+bool fuse_gelu(Module& module, Op& op);
+bool fuse_silu(Module& module, Op& op);
+bool fuse_attention(Module& module, Op& op);
+
+}  // namespace tessera

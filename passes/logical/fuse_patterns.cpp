@@ -1,0 +1,51 @@
+// Recognises what exporters decompose: norms, activations, attention become one op each, so that they have one gradient,
+// one kernel, and a row that says how they may be cut. Each pattern stands in a file of its own (fuse_*.cpp).
+#include "ir/base/text.h"
+#include "passes/logical/fuse.h"
+#include "passes/pass.h"
+
+namespace tessera {
+namespace {
+
+struct Pattern {
+  const char* name;
+  bool (*apply)(Module&, Op&);
+};
+
+// Attention comes last: it looks for softmaxes, which no other pattern touches.
+constexpr Pattern kPatterns[] = {{"layer_norm", fuse_layer_norm},
+                                 {"rms_norm", fuse_rms_norm},
+                                 {"gelu", fuse_gelu},
+                                 {"silu", fuse_silu},
+                                 {"attention", fuse_attention}};
+
+// Unused ops would be matched again.
+void remove_unused(Func& func) {
+  for (auto it = func.ops().end(); it != func.ops().begin();) {
+    Op& op = **--it;
+    bool used = false;
+    for (const auto& result : op.results) used = used || func.has_uses(result.get());
+    if (used) continue;
+    it = std::next(it);
+    func.erase(&op);
+  }
+}
+
+}  // namespace
+
+bool fuse_patterns(Module& module, PassContext& context) {
+  bool changed = false;
+  for (const auto& func : module.funcs()) {
+    for (const Pattern& pattern : kPatterns) {
+      remove_unused(*func);
+      int count = 0;
+      for (auto it = func->ops().begin(); it != func->ops().end(); ++it) count += pattern.apply(module, **it) ? 1 : 0;
+      if (count > 0) context.remark(str("fused ", count, " ", pattern.name));
+      changed = changed || count > 0;
+    }
+    remove_unused(*func);
+  }
+  return changed;
+}
+
+}  // namespace tessera
