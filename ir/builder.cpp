@@ -8,6 +8,11 @@
 #include "ir/op_def.h"
 
 namespace tessera {
+namespace {
+
+bool is_fill(const Value* value) { return value->def != nullptr && value->def->kind == OpKind::Fill; }
+
+}  // namespace
 
 std::vector<Value*> Builder::finish(Op* op) {
   op->origin = origin_;
@@ -74,6 +79,7 @@ Value* Builder::reshape(Value* value, Shape shape) {
                        str("reshape: (", join(value->type.shape, ","), ") has another count of elements than (",
                            join(shape, ","), ")"));
   }
+  if (is_fill(value)) return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
   return emit_typed(OpKind::Reshape, {value}, {}, {value->type.dtype, std::move(shape)});
 }
 
@@ -84,6 +90,7 @@ Value* Builder::transpose(Value* value, Ints perm) {
 
 Value* Builder::broadcast(Value* value, Ints dims, Shape shape) {
   if (value->type.shape == shape) return value;
+  if (is_fill(value)) return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
   return emit_typed(OpKind::Broadcast, {value}, {{"dims", std::move(dims)}}, {value->type.dtype, std::move(shape)});
 }
 
