@@ -18,6 +18,9 @@ namespace tessera {
 
 inline constexpr int kPlanVersion = 1;
 inline constexpr std::int64_t kNoBuffer = -1;
+inline constexpr std::int64_t kPlanInlineConstant = 64;  // larger constants lie in a side file
+inline constexpr const char* kPlanConstantsFile = "constants.safetensors";
+inline constexpr const char* kPlanFile = "plan.txt";
 
 struct PlanValue {
   std::string name;  // unique in its function
@@ -91,9 +94,12 @@ struct Plan {
 std::string to_text(const Plan& plan);
 // Throws CompileError for another version, a damaged text (hash), offsets outside the arena, unknown values, or
 // anything else that is not a plan; never trusts a size before it is checked.
-Plan parse_plan(const std::string& text, const std::string& file);
+// Constants of a side file are read by `folder`.
+Plan parse_plan(const std::string& text, const std::string& file, const std::filesystem::path& folder = {});
 
-void write_plan(const Plan& plan, const std::filesystem::path& folder);  // atomically: temporary folder, then rename
+// Atomically: a temporary folder, renamed when complete; a plan that is there is replaced, any other folder refused.
+// `inline_weights` are written to weights.safetensors; their sources must name it, and get their offsets here.
+void write_plan(Plan plan, const std::filesystem::path& folder, const std::map<std::string, Tensor>& inline_weights = {});
 Plan read_plan(const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -176,7 +176,8 @@ void Lexer::advance() {
   token_ = Token{TokenKind::End, "", line_, static_cast<int>(at_ - line_start_) + 1};
   if (at_ >= text_.size()) return;
   const char c = text_[at_];
-  if (c == '%' || c == '@') {
+  const bool names = at_ + 1 < text_.size() && is_name_char(text_[at_ + 1]);
+  if (c == '%' || (c == '@' && names)) {
     ++at_;
     token_.kind = c == '%' ? TokenKind::ValueName : TokenKind::FuncName;
     token_.text = take_name();
@@ -192,7 +193,7 @@ void Lexer::advance() {
   } else if (is_name_char(c)) {
     token_.kind = TokenKind::Word;
     token_.text = take_name();
-  } else if (std::string_view("()[]{},:=;<>*/+-").find(c) != std::string_view::npos) {
+  } else if (std::string_view("()[]{},:=;<>*/+-@").find(c) != std::string_view::npos) {
     ++at_;
     token_.kind = TokenKind::Punct;
     token_.text = std::string(1, c);

@@ -18,7 +18,7 @@ enum class TokenKind : std::uint8_t {
   FuncName,   // @name
   Number,    // -12, 0.5, 1e-05; also inf, nan, -inf
   Text,      // "..." (unescaped in Token::text)
-  Punct,     // one of ( ) [ ] { } , : = ; < > * / + and ->
+  Punct,     // one of ( ) [ ] { } , : = ; < > * / + - @ and ->
 };
 
 struct Token {
