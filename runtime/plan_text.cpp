@@ -13,26 +13,27 @@ std::string names_text(const PlanFunc& func, const std::vector<int>& values) {
   return join(values, ", ", [&](int index) { return value_text(func, index); });
 }
 
-std::string types_text(const PlanFunc& func, const std::vector<int>& values, const Grid& grid) {
+// Lines of a fused body speak of values, not of buffers: only the step's own results have offsets.
+std::string types_text(const PlanFunc& func, const std::vector<int>& values, const Grid& grid, bool offsets = true) {
   return join(values, ", ", [&](int index) {
     const PlanValue& value = func.values[static_cast<std::size_t>(index)];
-    return str(to_text(value.type, grid), value.offset == kNoBuffer ? "" : str(" @ ", value.offset));
+    return str(to_text(value.type, grid), offsets ? str(" @ ", value.offset) : "");
   });
 }
 
-std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& grid, const std::string& indent) {
+std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& grid, const std::string& indent, bool inside = false) {
   std::string text = str(indent, step.fused() ? "fused " : "", names_text(func, step.results), " = ",
                          step.fused() ? "" : mnemonic(step.kind));
   if (!step.operands.empty()) text += str(step.fused() ? "" : " ", names_text(func, step.operands));
   if (!step.fused()) text += attrs_text(step.attrs, step.kind, grid);
-  text += str(" : ", types_text(func, step.results, grid));
+  text += str(" : ", types_text(func, step.results, grid, !inside));
   if (step.comm >= 0) text += str(" comm ", step.comm);
   if (!step.stream.empty()) text += str(" stream ", quoted(step.stream));
   if (!step.after.empty()) text += str(" after (", join(step.after, ","), ")");
   if (!step.origin.empty()) text += str(" from ", quoted(step.origin));
   if (!step.fused()) return text + "\n";
   text += " {\n";
-  for (const PlanStep& inner : step.body) text += step_text(func, inner, grid, indent + "  ");
+  for (const PlanStep& inner : step.body) text += step_text(func, inner, grid, indent + "  ", true);
   return text + indent + "}\n";
 }
 
