@@ -1,0 +1,139 @@
+// Ranks as threads of one process: members publish what they send, meet, copy what is theirs, and meet again.
+#include <cstring>
+#include <algorithm>
+#include <map>
+
+#include "ir/base/check.h"
+#include "ir/base/text.h"
+#include "runtime/comm.h"
+
+namespace tessera {
+namespace {
+
+// Where the members of one group meet. Waits wake up regularly to see the abort flag, and name who is missing.
+class Meeting {
+ public:
+  Meeting(std::vector<int> members, Timeout timeout, AbortFlag& abort)
+      : members_(std::move(members)), timeout_(timeout), abort_(abort), posts_(members_.size()), here_(members_.size(), 0) {}
+
+  struct Post {
+    std::span<const ConstBytes> send;
+    const std::string* what = nullptr;
+  };
+
+  void arrive(std::size_t index, const std::string& what) {
+    std::unique_lock lock(mutex_);
+    here_[index] = 1;
+    const std::uint64_t round = round_;
+    if (++count_ == members_.size()) {
+      count_ = 0;
+      ++round_;
+      std::fill(here_.begin(), here_.end(), char{0});
+      lock.unlock();
+      all_here_.notify_all();
+      return;
+    }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout_);
+    while (round_ == round) {
+      if (abort_.is_set()) throw Aborted();
+      if (std::chrono::steady_clock::now() > deadline) throw WorldError(missing(what));
+      all_here_.wait_for(lock, std::chrono::milliseconds(50));
+    }
+  }
+
+  Post& post(std::size_t index) { return posts_[index]; }
+  const std::vector<int>& members() const { return members_; }
+
+ private:
+  std::string missing(const std::string& what) const {
+    std::string ranks;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (here_[i] == 0) ranks += str(ranks.empty() ? "" : ", ", members_[i]);
+    }
+    return str(what, ": waited ", timeout_.count(), " s for rank ", ranks);
+  }
+
+  const std::vector<int> members_;
+  const Timeout timeout_;
+  AbortFlag& abort_;
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  std::vector<Post> posts_;
+  std::vector<char> here_;
+  std::size_t count_ = 0;
+  std::uint64_t round_ = 0;
+};
+
+class LocalGroup : public Group {
+ public:
+  LocalGroup(std::shared_ptr<Meeting> meeting, int index) : Group(meeting->members(), index), meeting_(std::move(meeting)) {}
+
+  void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive, const std::string& what) override {
+    const auto me = static_cast<std::size_t>(index());
+    meeting_->post(me) = {send, &what};
+    meeting_->arrive(me, what);
+    for (std::size_t from = 0; from < receive.size(); ++from) {
+      const Meeting::Post& post = meeting_->post(from);
+      if (*post.what != what) throw WorldError(str("ranks are at different steps: '", what, "' here, '", *post.what, "' at rank ", members()[from]));
+      if (post.send[me].size != receive[from].size) {
+        throw WorldError(str(what, ": rank ", members()[from], " sends ", post.send[me].size, " bytes, ", receive[from].size, " are expected"));
+      }
+      if (receive[from].size > 0 && receive[from].data != post.send[me].data) std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
+    }
+    meeting_->arrive(me, what);  // until here the posts and what they point at must stay
+  }
+
+ private:
+  std::shared_ptr<Meeting> meeting_;
+};
+
+}  // namespace
+
+class LocalHub {
+ public:
+  LocalHub(int size, Timeout timeout, AbortFlag& abort) : size_(size), timeout_(timeout), abort_(abort) {}
+
+  std::shared_ptr<Meeting> meeting(const std::vector<int>& members) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Meeting>& found = meetings_[members];
+    if (!found) found = std::make_shared<Meeting>(members, timeout_, abort_);
+    return found;
+  }
+  int size() const { return size_; }
+  AbortFlag& abort() { return abort_; }
+
+ private:
+  const int size_;
+  const Timeout timeout_;
+  AbortFlag& abort_;
+  std::mutex mutex_;
+  std::map<std::vector<int>, std::shared_ptr<Meeting>> meetings_;
+};
+
+namespace {
+
+class LocalWorld : public World {
+ public:
+  LocalWorld(std::shared_ptr<LocalHub> hub, int rank) : World(rank, hub->size(), &hub->abort()), hub_(std::move(hub)) {}
+
+  std::unique_ptr<Group> group(const std::vector<int>& members) override {
+    const auto at = std::find(members.begin(), members.end(), rank());
+    TESSERA_CHECK(at != members.end(), "rank ", rank(), " is not in the group it asks for");
+    return std::make_unique<LocalGroup>(hub_->meeting(members), static_cast<int>(at - members.begin()));
+  }
+
+ private:
+  std::shared_ptr<LocalHub> hub_;
+};
+
+}  // namespace
+
+std::shared_ptr<LocalHub> make_local_hub(int size, Timeout timeout, AbortFlag& abort) {
+  return std::make_shared<LocalHub>(size, timeout, abort);
+}
+
+std::unique_ptr<World> make_local_world(std::shared_ptr<LocalHub> hub, int rank) {
+  return std::make_unique<LocalWorld>(std::move(hub), rank);
+}
+
+}  // namespace tessera
