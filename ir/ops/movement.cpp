@@ -6,7 +6,7 @@
 #include "ir/base/text.h"
 #include "ir/op_def.h"
 #include "ir/ops/grads.h"
-#include "ir/reshape_groups.h"
+#include "ir/base/reshape_groups.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/op_def.h"
-#include "ir/reshape_groups.h"
+#include "ir/base/reshape_groups.h"
 
 namespace tessera {
 namespace {

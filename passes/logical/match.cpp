@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/reshape_groups.h"
+#include "ir/base/reshape_groups.h"
 
 namespace tessera::match {
 namespace {

@@ -1,4 +1,4 @@
-#include "ir/reshape_groups.h"
+#include "ir/base/reshape_groups.h"
 
 #include <algorithm>
 

@@ -1,0 +1,76 @@
+// Runs a plan on one rank. Everything that can be known is bound at load: local sizes, addresses, kernels.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ir/base/tensor.h"
+#include "runtime/comm.h"
+#include "runtime/device.h"
+#include "runtime/plan.h"
+#include "runtime/trace.h"
+
+namespace tessera {
+
+class Executor {
+ public:
+  // Compares the plan's hash over all ranks. `plan` and `world` must outlive the executor.
+  Executor(const Plan& plan, World& world);
+
+  const Plan& plan() const { return plan_; }
+  World& world() { return world_; }
+  Trace* trace = nullptr;  // when set, steps are recorded
+
+  // Reads this rank's slices of all weights; files are named relative to `folder`. Rank 0 checks the hashes, if asked.
+  void load_weights(const std::filesystem::path& folder, bool verify_hashes);
+  // Instead: values by seed and global position in the file's layout, the same on every grid.
+  void randomize_weights(std::uint64_t seed);
+
+  bool has(std::string_view func) const { return plan_.find(func) != nullptr; }
+  // Copies this rank's slice of a whole tensor into an input of a function. Throws CompileError for another type.
+  void set_input(std::string_view func, std::string_view input, const Tensor& whole);
+  void run(std::string_view func);
+
+  // The whole value of an argument (parameter, state) or of a function's output, on rank 0; empty elsewhere. Partial
+  // values are added in rank order. Every rank must call it.
+  Tensor collect_arg(std::string_view name);
+  Tensor collect_output(std::string_view func, std::string_view output);
+  // A replicated scalar output, read from this rank's own memory.
+  double scalar_output(std::string_view func, std::string_view output) const;
+  // The reverse of collect_arg: every rank passes the whole value.
+  void store_arg(std::string_view name, const Tensor& whole);
+
+ private:
+  struct BoundStep {
+    const PlanStep* step = nullptr;
+    std::function<void()> run;
+  };
+  struct Place {
+    const Type* type = nullptr;
+    std::byte* data = nullptr;
+  };
+
+  void bind(const PlanFunc& func);
+  std::function<void()> bind_step(const PlanFunc& func, const PlanStep& step);
+  std::function<void()> bind_fused(const PlanFunc& func, const PlanStep& step);
+  std::function<void()> bind_collective(const PlanFunc& func, const PlanStep& step);
+  std::function<void()> bind_constant(const PlanFunc& func, const PlanStep& step);
+  Place place(const PlanFunc& func, int value) const;
+  Place find_arg(std::string_view name) const;
+  Tensor collect(const Place& place, const std::string& what);
+  void store(const Place& place, const Tensor& whole);
+
+  const Plan& plan_;
+  World& world_;
+  Coordinates at_;
+  Arena arena_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<std::unique_ptr<Group>> groups_;  // by Plan::comms
+  std::map<std::string, std::vector<BoundStep>, std::less<>> bound_;
+  std::int64_t step_number_ = 0;
+};
+
+}  // namespace tessera
