@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ir/base/text.h"
 #include "runtime/cpu/threads.h"
@@ -91,10 +92,10 @@ class WorkerStream : public Stream {
 Arena::Arena(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
   void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw WorldError(str("cannot allocate an arena of ", bytes_, " bytes: ", std::strerror(errno)));
-  data_ = std::unique_ptr<std::byte[], Unmap>(static_cast<std::byte*>(data), Unmap{bytes_});
+  data_ = static_cast<std::byte*>(data);
 }
 
-void Arena::Unmap::operator()(std::byte* data) const { ::munmap(data, bytes); }
+Arena::~Arena() { ::munmap(data_, bytes_); }
 
 void Event::set() {
   {

@@ -3,6 +3,7 @@
 #pragma once
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,16 +18,15 @@ namespace tessera {
 class Arena {
  public:
   explicit Arena(std::size_t bytes);
-  std::byte* at(std::int64_t offset) const { return data_.get() + offset; }
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  std::byte* at(std::int64_t offset) const { return data_ + offset; }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  struct Unmap {
-    std::size_t bytes = 0;
-    void operator()(std::byte* data) const;
-  };
   std::size_t bytes_;
-  std::unique_ptr<std::byte[], Unmap> data_;
+  std::byte* data_ = nullptr;
 };
 
 // Set once, by a stream that reached it.

@@ -1,0 +1,22 @@
+// `tessera compile`: model -> plan.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace tessera {
+
+struct CompileFlags {
+  std::filesystem::path model, output, dump_dir;
+  bool train = false, infer = false, remarks = false, retie = true;
+  std::vector<std::string> bind, freeze, trainable;
+  std::string grid, optimizer = "adamw";
+  PassOptions options;
+};
+
+// Throws CompileError; nothing is written then.
+void compile_model(const CompileFlags& flags);
+
+}  // namespace tessera
