@@ -48,7 +48,8 @@ class Verifier {
     if (!std::ranges::is_sorted(type.partial.axes)) {
       report(where, str("V2: partial axes of %", value.name, " are not in grid order"));
     }
-    if (module_.level < Level::Sharded && type.is_sharded()) {
+    const bool typed_argument = module_.level == Level::Assigned && value.def == nullptr;  // arguments come first
+    if (module_.level < Level::Sharded && type.is_sharded() && !typed_argument) {
       report(where, str("V4: %", value.name, " has a sharding at level ", name(module_.level)));
     }
   }
@@ -170,7 +171,8 @@ class Verifier {
       const Value* arg = func.find_arg(result.name);
       if (arg == nullptr) {
         report(where, str("V11: no argument %", result.name, " to update"));
-      } else if (!(arg->type == result.value->type)) {
+      } else if (module_.level == Level::Assigned ? !(arg->type.logical() == result.value->type.logical())
+                                                 : !(arg->type == result.value->type)) {
         report(where, str("V11: %", result.value->name, " updates %", result.name, " but has type ",
                           to_text(result.value->type, module_.grid), " instead of ", to_text(arg->type, module_.grid)));
       }

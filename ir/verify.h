@@ -5,7 +5,7 @@
 //   V1  a value is defined before its uses, and belongs to the function that uses it
 //   V2  an axis occurs at most once in a type, the partial part included
 //   V3  logical types: dtype and sizes of results are those that the op infers; loops have one size
-//   V4  levels: no shardings in Logical and Assigned types, loop assignments only in Assigned, no reshard in Scheduled
+//   V4  levels: no shardings in Logical types and in Assigned ones but arguments', loop assignments only in Assigned, no reshard in Scheduled
 //   V5  a cut loop cuts every operand and result dimension that carries it, by the same axes in the same order
 //   V6  no axis cuts two loops of one op
 //   V7  whole and expandable loops are not cut
