@@ -16,9 +16,11 @@ class Meeting {
   Meeting(std::vector<int> members, Timeout timeout, AbortFlag& abort)
       : members_(std::move(members)), timeout_(timeout), abort_(abort), posts_(members_.size()), here_(members_.size(), 0) {}
 
+  // What a member brings. Texts and sizes are copies, so that members compare them without looking into one that left.
   struct Post {
     std::span<const ConstBytes> send;
-    const std::string* what = nullptr;
+    std::vector<std::size_t> sends, receives;
+    std::string what;
   };
 
   void arrive(std::size_t index, const std::string& what) {
@@ -70,20 +72,40 @@ class LocalGroup : public Group {
 
   void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive, const std::string& what) override {
     const auto me = static_cast<std::size_t>(index());
-    meeting_->post(me) = {send, &what};
+    Meeting::Post& own = meeting_->post(me);
+    own.send = send;
+    own.what = what;
+    own.sends.clear();
+    own.receives.clear();
+    for (const ConstBytes& bytes : send) own.sends.push_back(bytes.size);
+    for (const Bytes& bytes : receive) own.receives.push_back(bytes.size);
     meeting_->arrive(me, what);
+    check_posts();
     for (std::size_t from = 0; from < receive.size(); ++from) {
       const Meeting::Post& post = meeting_->post(from);
-      if (*post.what != what) throw WorldError(str("ranks are at different steps: '", what, "' here, '", *post.what, "' at rank ", members()[from]));
-      if (post.send[me].size != receive[from].size) {
-        throw WorldError(str(what, ": rank ", members()[from], " sends ", post.send[me].size, " bytes, ", receive[from].size, " are expected"));
-      }
       if (receive[from].size > 0 && receive[from].data != post.send[me].data) std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
     }
     meeting_->arrive(me, what);  // until here the posts and what they point at must stay
   }
 
  private:
+  // All members compare all posts, so that all come to the same decision and nobody reads from one that gave up.
+  void check_posts() const {
+    const Meeting::Post& first = meeting_->post(0);
+    for (std::size_t i = 0; i < members().size(); ++i) {
+      const Meeting::Post& post = meeting_->post(i);
+      if (post.what != first.what) {
+        throw WorldError(str("ranks are at different steps: '", first.what, "' at rank ", members()[0], ", '", post.what, "' at rank ", members()[i]));
+      }
+      for (std::size_t j = 0; j < members().size(); ++j) {
+        const std::size_t expected = meeting_->post(j).receives[i];
+        if (post.sends[j] != expected) {
+          throw WorldError(str(post.what, ": rank ", members()[i], " sends ", post.sends[j], " bytes to rank ", members()[j], ", which expects ", expected));
+        }
+      }
+    }
+  }
+
   std::shared_ptr<Meeting> meeting_;
 };
 

@@ -101,6 +101,7 @@ void compile_model(const CompileFlags& flags) {
     for (const std::string& remark : imported.remarks) std::cout << "remark: " << remark << "\n";
     for (const std::string& remark : context.remarks) std::cout << "remark: " << remark << "\n";
   }
+  if (flags.quiet) return;
   std::size_t steps = 0;
   for (const PlanFunc& func : plan.funcs) steps += func.steps.size();
   std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", " << steps << " steps, " << plan.comms.size()

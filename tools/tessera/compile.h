@@ -10,7 +10,7 @@ namespace tessera {
 
 struct CompileFlags {
   std::filesystem::path model, output, dump_dir;
-  bool train = false, infer = false, remarks = false, retie = true;
+  bool train = false, infer = false, remarks = false, retie = true, quiet = false;
   std::vector<std::string> bind, freeze, trainable;
   std::string grid, optimizer = "adamw";
   PassOptions options;
