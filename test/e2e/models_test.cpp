@@ -8,7 +8,7 @@
 namespace tessera::test {
 namespace {
 
-const char* const kModels[] = {"gpt2_tiny", "gpt2_odd", "llama_tiny", "bert_tiny"};
+const char* const kModels[] = {"gpt2_tiny", "gpt2_odd", "llama_tiny", "bert_tiny", "gpt2_dynamo", "llama_dynamo"};
 
 class Models : public testing::TestWithParam<std::tuple<const char*, std::string>> {};
 
