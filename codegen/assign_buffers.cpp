@@ -6,7 +6,9 @@
 namespace tessera {
 namespace {
 
-std::int64_t aligned(std::int64_t value, std::int64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
+std::int64_t aligned(std::int64_t value, std::int64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
 struct Placed {
   std::int64_t offset, end;
@@ -15,13 +17,15 @@ struct Placed {
 
 }  // namespace
 
-Placement assign_buffers(const std::vector<Lifetime>& buffers, std::int64_t base, std::int64_t alignment) {
+Placement assign_buffers(const std::vector<Lifetime>& buffers, std::int64_t base,
+                         std::int64_t alignment) {
   Placement result;
   result.offsets.assign(buffers.size(), base);
   result.high_water = base;
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   std::vector<Placed> placed;  // sorted by offset
   for (const std::size_t i : order) {
     const Lifetime& buffer = buffers[i];

@@ -16,7 +16,9 @@ struct Placement {
   std::int64_t high_water = 0;        // bytes after the last buffer
 };
 
-// Largest first, each at the lowest offset that is free for its whole life. Buffers of zero bytes get one byte.
-Placement assign_buffers(const std::vector<Lifetime>& buffers, std::int64_t base, std::int64_t alignment);
+// Largest first, each at the lowest offset that is free for its whole life. Buffers of zero bytes
+// get one byte.
+Placement assign_buffers(const std::vector<Lifetime>& buffers, std::int64_t base,
+                         std::int64_t alignment);
 
 }  // namespace tessera

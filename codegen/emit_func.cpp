@@ -24,15 +24,20 @@ int FuncEmitter::new_buffer(const Type& type) {
 
 void FuncEmitter::read(int value_index) {
   const int buffer = buffer_of_value_[static_cast<std::size_t>(value_index)];
-  if (buffer >= 0) buffers_[static_cast<std::size_t>(buffer)].last = static_cast<int>(plan_.steps.size());
+  if (buffer >= 0)
+    buffers_[static_cast<std::size_t>(buffer)].last = static_cast<int>(plan_.steps.size());
 }
 
 void FuncEmitter::add_args() {
   for (const Arg& arg : func_.args()) {
-    buffers_.push_back({largest_local_bytes(arg.value->type, module_.grid), -1, 0, args_.at(arg.value->name)});
-    const int index = add_value(arg.value->name, arg.value->type, static_cast<int>(buffers_.size()) - 1);
+    buffers_.push_back(
+        {largest_local_bytes(arg.value->type, module_.grid), -1, 0, args_.at(arg.value->name)});
+    const int index =
+        add_value(arg.value->name, arg.value->type, static_cast<int>(buffers_.size()) - 1);
     values_[arg.value.get()] = index;
-    const ArgRole role = arg.kind == ArgKind::Input ? ArgRole::Input : arg.kind == ArgKind::Param ? ArgRole::Param : ArgRole::State;
+    const ArgRole role = arg.kind == ArgKind::Input   ? ArgRole::Input
+                         : arg.kind == ArgKind::Param ? ArgRole::Param
+                                                      : ArgRole::State;
     plan_.args.push_back({index, role});
   }
 }
@@ -42,7 +47,8 @@ bool FuncEmitter::in_place(const Op& op) const {
   return family(op.kind) == OpFamily::Elementwise || family(op.kind) == OpFamily::Optimizer;
 }
 
-// A result that updates an argument is written straight into its buffer, when nobody reads the old content later.
+// A result that updates an argument is written straight into its buffer, when nobody reads the old
+// content later.
 int FuncEmitter::updated_arg_buffer(const Value* result, const Op& writer) {
   int count = 0;
   const Value* target = nullptr;
@@ -63,7 +69,8 @@ int FuncEmitter::updated_arg_buffer(const Value* result, const Op& writer) {
 int FuncEmitter::result_buffer(const Op& op, const Value* result) {
   const int own = updated_arg_buffer(result, op);
   if (own >= 0) return own;
-  // A reshape of a value is that value's buffer, unless the value is persistent and may change under it.
+  // A reshape of a value is that value's buffer, unless the value is persistent and may change
+  // under it.
   if (op.kind == OpKind::Reshape) {
     const int source = buffer_of_value_[static_cast<std::size_t>(value(op.operand(0)))];
     if (source >= 0 && buffers_[static_cast<std::size_t>(source)].fixed == kNoBuffer) return source;
@@ -72,7 +79,8 @@ int FuncEmitter::result_buffer(const Op& op, const Value* result) {
 }
 
 int FuncEmitter::comm_of(const Op& op) {
-  const bool communicates = op.kind == OpKind::AllReduce || op.kind == OpKind::AllGather || op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllToAll;
+  const bool communicates = op.kind == OpKind::AllReduce || op.kind == OpKind::AllGather ||
+                            op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllToAll;
   if (!communicates) return -1;
   const Axes& axes = op.attrs.axes("over");
   const auto found = std::ranges::find(comms_, axes);
@@ -111,7 +119,8 @@ void FuncEmitter::add_fused(const StepGroup& group) {
   }
   for (const Value* output : group.outputs) {
     const int updated = updated_arg_buffer(output, *output->def);
-    const int index = add_value(output->name, output->type, updated >= 0 ? updated : new_buffer(output->type));
+    const int index =
+        add_value(output->name, output->type, updated >= 0 ? updated : new_buffer(output->type));
     values_[output] = index;
     step.results.push_back(index);
     read(index);
@@ -127,7 +136,8 @@ void FuncEmitter::add_fused(const StepGroup& group) {
     }
     const bool leaves = std::ranges::find(group.outputs, op->result()) != group.outputs.end();
     int index = leaves ? value(op->result()) : -1;
-    if (!leaves) index = add_value(str(op->result()->name, ".t", plan_.values.size()), op->result()->type, -1);
+    if (!leaves)
+      index = add_value(str(op->result()->name, ".t", plan_.values.size()), op->result()->type, -1);
     local[op->result()] = index;
     inner.results = {index};
     step.body.push_back(std::move(inner));
@@ -153,13 +163,16 @@ void FuncEmitter::add_results() {
   for (const FuncResult& result : func_.results) {
     int index = value(result.value);
     const Value* target = result.updates ? func_.find_arg(result.name) : nullptr;
-    const bool elsewhere = target != nullptr && buffer_of_value_[static_cast<std::size_t>(index)] != buffer_of_value_[static_cast<std::size_t>(value(target))];
+    const bool elsewhere =
+        target != nullptr && buffer_of_value_[static_cast<std::size_t>(index)] !=
+                                 buffer_of_value_[static_cast<std::size_t>(value(target))];
     if (elsewhere) {
       PlanStep copy;
       copy.kind = OpKind::Reshape;
       copy.operands = {index};
       read(index);
-      index = add_value(str(result.name, ".next"), target->type, buffer_of_value_[static_cast<std::size_t>(value(target))]);
+      index = add_value(str(result.name, ".next"), target->type,
+                        buffer_of_value_[static_cast<std::size_t>(value(target))]);
       copy.results = {index};
       plan_.steps.push_back(std::move(copy));
     }
@@ -189,7 +202,8 @@ PlanFunc FuncEmitter::run(std::int64_t base, std::int64_t alignment, std::int64_
   for (std::size_t i = 0; i < which.size(); ++i) buffers_[which[i]].fixed = placement.offsets[i];
   high_water = std::max(high_water, placement.high_water);
   for (std::size_t i = 0; i < plan_.values.size(); ++i) {
-    if (buffer_of_value_[i] >= 0) plan_.values[i].offset = buffers_[static_cast<std::size_t>(buffer_of_value_[i])].fixed;
+    if (buffer_of_value_[i] >= 0)
+      plan_.values[i].offset = buffers_[static_cast<std::size_t>(buffer_of_value_[i])].fixed;
   }
   return std::move(plan_);
 }

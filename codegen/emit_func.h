@@ -1,4 +1,5 @@
-// One function of a plan. Buffers of arguments are given; the function's own ones get offsets after them.
+// One function of a plan. Buffers of arguments are given; the function's own ones get offsets after
+// them.
 #pragma once
 #include <map>
 #include <string>
@@ -10,8 +11,10 @@ namespace tessera {
 
 class FuncEmitter {
  public:
-  // `args`: offset of every argument's buffer. `comms` is extended by the sets of axes that the function needs.
-  FuncEmitter(const Module& module, const Func& func, const std::map<std::string, std::int64_t>& args, std::vector<Axes>& comms)
+  // `args`: offset of every argument's buffer. `comms` is extended by the sets of axes that the
+  // function needs.
+  FuncEmitter(const Module& module, const Func& func,
+              const std::map<std::string, std::int64_t>& args, std::vector<Axes>& comms)
       : module_(module), func_(func), args_(args), comms_(comms) {}
 
   // `base`: first byte after the arguments. Gives the bytes in use in `high_water`.
@@ -46,9 +49,9 @@ class FuncEmitter {
   std::vector<Axes>& comms_;
   PlanFunc plan_;
   std::vector<Buffer> buffers_;
-  std::vector<int> buffer_of_value_;           // by plan value; -1 for values inside fused steps
+  std::vector<int> buffer_of_value_;  // by plan value; -1 for values inside fused steps
   std::map<const Value*, int> values_;
-  std::map<const Value*, int> last_reader_;    // step index of the last read of an argument
+  std::map<const Value*, int> last_reader_;  // step index of the last read of an argument
 };
 
 }  // namespace tessera

@@ -12,9 +12,12 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-// Arguments of one name are one buffer over all functions, except inputs, which each function has its own of.
+// Arguments of one name are one buffer over all functions, except inputs, which each function has
+// its own of.
 std::map<std::string, std::int64_t> place_states(const Module& module, std::int64_t& end) {
   std::map<std::string, std::int64_t> offsets;
   for (const auto& func : module.funcs()) {
@@ -30,12 +33,16 @@ std::map<std::string, std::int64_t> place_states(const Module& module, std::int6
 void hash_weights(Plan& plan, const EmitOptions& options) {
   std::map<std::string, std::string> known;
   for (auto& [arg, source] : plan.weights) {
-    if (source.file == "weights.safetensors" && !std::filesystem::exists(options.model_folder / source.file)) continue;
+    if (source.file == "weights.safetensors" &&
+        !std::filesystem::exists(options.model_folder / source.file))
+      continue;
     const std::filesystem::path file = options.model_folder / source.file;
     std::string& hash = known[str(source.file, "@", source.offset, "+", source.bytes)];
     if (hash.empty()) hash = sha256_of_file(file, source.offset, source.bytes);
     source.sha256 = hash;
-    source.file = std::filesystem::relative(std::filesystem::absolute(file), std::filesystem::absolute(options.plan_folder)).string();
+    source.file = std::filesystem::relative(std::filesystem::absolute(file),
+                                            std::filesystem::absolute(options.plan_folder))
+                      .string();
   }
 }
 
@@ -52,10 +59,12 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
   plan.notes.erase("model");
   for (const auto& func : module.funcs()) {
     for (const Arg& arg : func->args()) {
-      if (arg.kind == ArgKind::Param) plan.weights[arg.value->name] = module.weights.at(arg.value->name);
+      if (arg.kind == ArgKind::Param)
+        plan.weights[arg.value->name] = module.weights.at(arg.value->name);
     }
     for (const auto& op : func->ops()) {
-      if (op->kind == OpKind::Constant) plan.constants.insert(*module.constants.find(op->attrs.text("data")));
+      if (op->kind == OpKind::Constant)
+        plan.constants.insert(*module.constants.find(op->attrs.text("data")));
     }
   }
   std::int64_t persistent = 0;
@@ -70,7 +79,8 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
       base += aligned(std::max<std::int64_t>(1, largest_local_bytes(arg.value->type, module.grid)));
     }
     plan.arena_bytes = std::max(plan.arena_bytes, base);
-    plan.funcs.push_back(FuncEmitter(module, *func, args, plan.comms).run(base, kAlignment, plan.arena_bytes));
+    plan.funcs.push_back(
+        FuncEmitter(module, *func, args, plan.comms).run(base, kAlignment, plan.arena_bytes));
   }
   hash_weights(plan, options);
   return plan;

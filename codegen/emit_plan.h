@@ -1,4 +1,5 @@
-// Sharded module -> plan: elementwise chains are fused, buffers get offsets from liveness, collectives communicators.
+// Sharded module -> plan: elementwise chains are fused, buffers get offsets from liveness,
+// collectives communicators.
 #pragma once
 #include <filesystem>
 

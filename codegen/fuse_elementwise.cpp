@@ -41,7 +41,8 @@ class Grouper {
   // Read by something that is no chain, or as the operand of another broadcast.
   bool needs_buffer(const Op& source) const {
     return func_.is_result(source.result()) ||
-           std::ranges::any_of(source.result()->users, [](const Op* user) { return !is_chain_op(*user); });
+           std::ranges::any_of(source.result()->users,
+                               [](const Op* user) { return !is_chain_op(*user); });
   }
 
   void alone(const Op& op) {
@@ -53,7 +54,8 @@ class Grouper {
   }
 
   static bool same_geometry(const Op& a, const Op& b) {
-    return a.result()->type.shape == b.result()->type.shape && a.result()->type.cuts == b.result()->type.cuts;
+    return a.result()->type.shape == b.result()->type.shape &&
+           a.result()->type.cuts == b.result()->type.cuts;
   }
 
   // Whether `value` is there before the step at list position `start`.
@@ -72,10 +74,13 @@ class Grouper {
       if (operand->def == nullptr || !is_chain_op(*operand->def)) continue;
       const std::size_t candidate = group_of_.at(operand->def);
       const StepGroup& group = groups_[candidate];
-      if (!group.fused || group.ops.size() >= kLargestGroup || !same_geometry(*group.ops.back(), op)) continue;
+      if (!group.fused || group.ops.size() >= kLargestGroup ||
+          !same_geometry(*group.ops.back(), op))
+        continue;
       const bool fits = std::ranges::all_of(op.operands, [&](const Value* value) {
         const auto own = value->def == nullptr ? group_of_.end() : group_of_.find(value->def);
-        return (own != group_of_.end() && own->second == candidate) || available(value, start_.at(candidate));
+        return (own != group_of_.end() && own->second == candidate) ||
+               available(value, start_.at(candidate));
       });
       if (fits && (best == groups_.size() || candidate > best)) best = candidate;
     }
@@ -95,7 +100,9 @@ class Grouper {
     std::unordered_set<const Op*> inside;
     for (const Op* op : group.ops) {
       for (const Value* operand : op->operands) {
-        if (operand->def != nullptr && is_cheap_source(*operand->def) && inside.insert(operand->def).second) body.push_back(operand->def);
+        if (operand->def != nullptr && is_cheap_source(*operand->def) &&
+            inside.insert(operand->def).second)
+          body.push_back(operand->def);
       }
       inside.insert(op);
       body.push_back(op);
@@ -104,14 +111,17 @@ class Grouper {
     std::unordered_set<const Value*> seen;
     for (const Op* op : group.ops) {
       for (const Value* operand : op->operands) {
-        if ((operand->def == nullptr || !inside.contains(operand->def)) && seen.insert(operand).second) group.inputs.push_back(operand);
+        if ((operand->def == nullptr || !inside.contains(operand->def)) &&
+            seen.insert(operand).second)
+          group.inputs.push_back(operand);
       }
     }
     for (const Op* op : group.ops) {
       if (is_cheap_source(*op)) continue;
-      const bool leaves = func_.is_result(op->result()) || std::ranges::any_of(op->result()->users, [&](const Op* user) {
-        return !inside.contains(user);
-      });
+      const bool leaves = func_.is_result(op->result()) ||
+                          std::ranges::any_of(op->result()->users, [&](const Op* user) {
+                            return !inside.contains(user);
+                          });
       if (leaves) group.outputs.push_back(op->result());
     }
   }

@@ -6,12 +6,12 @@
 
 namespace tessera {
 
-// One step of a function: a single op, or a chain of elementwise ops (sources and broadcasts that feed it included,
-// repeated in every chain that needs them).
+// One step of a function: a single op, or a chain of elementwise ops (sources and broadcasts that
+// feed it included, repeated in every chain that needs them).
 struct StepGroup {
-  std::vector<const Op*> ops;            // in order; one op unless fused
-  std::vector<const Value*> inputs;      // buffers it reads (fused only)
-  std::vector<const Value*> outputs;     // results that others read
+  std::vector<const Op*> ops;         // in order; one op unless fused
+  std::vector<const Value*> inputs;   // buffers it reads (fused only)
+  std::vector<const Value*> outputs;  // results that others read
   bool fused = false;
 };
 

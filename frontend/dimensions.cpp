@@ -77,7 +77,9 @@ class Expression {
       return value;
     }
     std::string word;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) word += text_[at_++];
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
+                                  text_[at_] == '_' || text_[at_] == '.'))
+      word += text_[at_++];
     --depth_;
     if (word.empty()) {
       ok_ = false;
@@ -125,7 +127,8 @@ std::int64_t DimBindings::resolve(const std::string& name, const std::string& wh
   if (!parsed || !missing.empty()) {
     known_.insert(name);
     const std::string unbound = parsed ? missing : name;
-    throw CompileError(where, str("dimension '", name, "' is not bound"), {str("bind it with --bind ", unbound, "=SIZE")});
+    throw CompileError(where, str("dimension '", name, "' is not bound"),
+                       {str("bind it with --bind ", unbound, "=SIZE")});
   }
   if (value < 0) throw CompileError(where, str("dimension '", name, "' would be ", value));
   return value;
@@ -134,9 +137,12 @@ std::int64_t DimBindings::resolve(const std::string& name, const std::string& wh
 void DimBindings::check_all_used(const std::string& file) const {
   for (const auto& [name, value] : bindings_) {
     if (used_.contains(name)) continue;
-    throw CompileError("--bind", str("no input of ", file, " has a dimension or name '", name, "'"),
-                       {known_.empty() && used_.empty() ? "the model has no symbolic dimensions"
-                                                       : str("symbolic dimensions: ", join(used_, ", "), used_.empty() || known_.empty() ? "" : ", ", join(known_, ", "))});
+    throw CompileError(
+        "--bind", str("no input of ", file, " has a dimension or name '", name, "'"),
+        {known_.empty() && used_.empty()
+             ? "the model has no symbolic dimensions"
+             : str("symbolic dimensions: ", join(used_, ", "),
+                   used_.empty() || known_.empty() ? "" : ", ", join(known_, ", "))});
   }
 }
 

@@ -1,4 +1,5 @@
-// Symbolic dimensions: names, or expressions over names as exporters write them ("past_sequence_length + 1").
+// Symbolic dimensions: names, or expressions over names as exporters write them
+// ("past_sequence_length + 1").
 #pragma once
 #include <map>
 #include <set>
@@ -10,10 +11,12 @@ namespace tessera {
 
 class DimBindings {
  public:
-  explicit DimBindings(std::map<std::string, std::int64_t> bindings) : bindings_(std::move(bindings)) {}
+  explicit DimBindings(std::map<std::string, std::int64_t> bindings)
+      : bindings_(std::move(bindings)) {}
 
-  // The size of a dimension called `name`: bound exactly, or an expression (+ - * // ( )) over bound names. Throws
-  // CompileError that names dimension, input and flag when something is unbound.
+  // The size of a dimension called `name`: bound exactly, or an expression (+ - * // ( )) over
+  // bound names. Throws CompileError that names dimension, input and flag when something is
+  // unbound.
   std::int64_t resolve(const std::string& name, const std::string& where);
   // Throws when a binding was never used: a misspelt name must not pass silently.
   void check_all_used(const std::string& file) const;

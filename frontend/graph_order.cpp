@@ -31,7 +31,8 @@ std::vector<int> topological_order(const onnx::GraphProto& graph, const std::str
   for (int n = 0; n < graph.node_size(); ++n) {
     for (const std::string& output : graph.node(n).output()) {
       if (output.empty()) continue;
-      if (!producer.emplace(output, n).second) throw CompileError(where, str("the name ", quoted(output), " is the output of two nodes"));
+      if (!producer.emplace(output, n).second)
+        throw CompileError(where, str("the name ", quoted(output), " is the output of two nodes"));
     }
   }
   std::vector<std::vector<int>> followers(static_cast<std::size_t>(graph.node_size()));
@@ -42,12 +43,16 @@ std::vector<int> topological_order(const onnx::GraphProto& graph, const std::str
     std::set<int> before;
     for (const std::string& name : reads) {
       const auto found = producer.find(name);
-      if (found != producer.end() && (found->second != n || std::ranges::find(graph.node(n).input(), name) != graph.node(n).input().end())) before.insert(found->second);
+      if (found != producer.end() &&
+          (found->second != n ||
+           std::ranges::find(graph.node(n).input(), name) != graph.node(n).input().end()))
+        before.insert(found->second);
     }
     for (int p : before) followers[static_cast<std::size_t>(p)].push_back(n);
     waits[static_cast<std::size_t>(n)] = static_cast<int>(before.size());
   }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;  // file order where there is a choice
+  std::priority_queue<int, std::vector<int>, std::greater<>>
+      ready;  // file order where there is a choice
   for (int n = 0; n < graph.node_size(); ++n) {
     if (waits[static_cast<std::size_t>(n)] == 0) ready.push(n);
   }
@@ -63,7 +68,8 @@ std::vector<int> topological_order(const onnx::GraphProto& graph, const std::str
   if (static_cast<int>(order.size()) == graph.node_size()) return order;
   for (int n = 0; n < graph.node_size(); ++n) {
     if (waits[static_cast<std::size_t>(n)] > 0) {
-      throw CompileError(where, str("node '", graph.node(n).name(), "' (", graph.node(n).op_type(), ") is part of a cycle"));
+      throw CompileError(where, str("node '", graph.node(n).name(), "' (", graph.node(n).op_type(),
+                                    ") is part of a cycle"));
     }
   }
   return order;
@@ -71,7 +77,8 @@ std::vector<int> topological_order(const onnx::GraphProto& graph, const std::str
 
 void check_expansion(const onnx::ModelProto& model, int limit, const std::string& where) {
   std::map<std::string, const onnx::FunctionProto*> functions;
-  for (const auto& function : model.functions()) functions[str(function.domain(), "::", function.name())] = &function;
+  for (const auto& function : model.functions())
+    functions[str(function.domain(), "::", function.name())] = &function;
   std::map<std::string, std::int64_t> sizes;  // -1: being counted
   const auto count = [&](auto&& self, const auto& nodes) -> std::int64_t {
     std::int64_t total = 0;
@@ -81,7 +88,8 @@ void check_expansion(const onnx::ModelProto& model, int limit, const std::string
       std::int64_t own = 1;
       if (function != functions.end()) {
         const auto known = sizes.find(key);
-        if (known != sizes.end() && known->second < 0) throw CompileError(where, str("local function ", key, " calls itself"));
+        if (known != sizes.end() && known->second < 0)
+          throw CompileError(where, str("local function ", key, " calls itself"));
         if (known == sizes.end()) {
           sizes[key] = -1;
           sizes[key] = self(self, function->second->node());
@@ -89,7 +97,9 @@ void check_expansion(const onnx::ModelProto& model, int limit, const std::string
         own = sizes[key];
       }
       total += own;
-      if (total > limit) throw CompileError(where, str("inlining local functions gives more than ", limit, " nodes"));
+      if (total > limit)
+        throw CompileError(where,
+                           str("inlining local functions gives more than ", limit, " nodes"));
     }
     return total;
   };

@@ -10,11 +10,12 @@ class ModelProto;
 
 namespace tessera {
 
-// Node indices such that every node follows what it reads (files need not be sorted). Throws CompileError naming a node
-// when there is a cycle.
+// Node indices such that every node follows what it reads (files need not be sorted). Throws
+// CompileError naming a node when there is a cycle.
 std::vector<int> topological_order(const onnx::GraphProto& graph, const std::string& where);
 
-// Throws CompileError when inlining local functions would give more than `limit` nodes, or would not end.
+// Throws CompileError when inlining local functions would give more than `limit` nodes, or would
+// not end.
 void check_expansion(const onnx::ModelProto& model, int limit, const std::string& where);
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
-// The sweep: inputs are bound, initializers become parameters or constants, then one pass over the nodes in topological
-// order translates each and folds what is known. What remains has static shapes.
+// The sweep: inputs are bound, initializers become parameters or constants, then one pass over the
+// nodes in topological order translates each and folds what is known. What remains has static
+// shapes.
 #include "frontend/import_onnx.h"
 
 #include <onnx/inliner/inliner.h>
@@ -23,9 +24,11 @@ namespace {
 constexpr std::int64_t kLargestFold = 1 << 22;
 constexpr int kMaxNodes = 1'000'000;
 
-// Evaluates an op on constants, unless its result is large. Fills and what spreads them stay as they are.
+// Evaluates an op on constants, unless its result is large. Fills and what spreads them stay as
+// they are.
 std::vector<Tensor> fold(const Module& module, const Op& op) {
-  if (op.kind == OpKind::Fill || op.kind == OpKind::Constant || op.kind == OpKind::Random) return {};
+  if (op.kind == OpKind::Fill || op.kind == OpKind::Constant || op.kind == OpKind::Random)
+    return {};
   std::vector<Type> types;
   for (const auto& result : op.results) {
     if (elements(result->type.shape) > kLargestFold) return {};
@@ -47,7 +50,10 @@ std::vector<Tensor> fold(const Module& module, const Op& op) {
 class Importer {
  public:
   explicit Importer(const ImportOptions& options)
-      : options_(options), file_(options.model), bindings_(options.bindings), builder_(result_.module, *result_.module.add_func("forward")) {
+      : options_(options),
+        file_(options.model),
+        bindings_(options.bindings),
+        builder_(result_.module, *result_.module.add_func("forward")) {
     builder_.set_folder([this](const Op& op) { return fold(result_.module, op); });
   }
 
@@ -70,7 +76,8 @@ class Importer {
 
   void prepare_graph() {
     onnx::ModelProto& model = file_.proto();
-    if (model.graph().node_size() > kMaxNodes) throw CompileError(where(), str("more than ", kMaxNodes, " nodes"));
+    if (model.graph().node_size() > kMaxNodes)
+      throw CompileError(where(), str("more than ", kMaxNodes, " nodes"));
     if (model.functions_size() > 0) {
       check_expansion(model, kMaxNodes, where());
       try {
@@ -83,7 +90,8 @@ class Importer {
     for (const auto& import : model.opset_import()) {
       if (import.domain().empty() || import.domain() == "ai.onnx") opset_ = import.version();
     }
-    if (opset_ < 1) throw CompileError(where(), "the model imports no version of the default operator set");
+    if (opset_ < 1)
+      throw CompileError(where(), "the model imports no version of the default operator set");
     check_supported(model.graph());
   }
 
@@ -102,10 +110,13 @@ class Importer {
     }
     if (missing.empty()) return;
     const auto& [op, first] = *missing.begin();
-    throw CompileError(str(where(), ": node '", first.second, "' (", op, ")"), "this op is not supported",
-                       {str("the model needs these unsupported ops: ", join(missing, ", ", [](const auto& item) {
-                              return str(item.first, " (", item.second.first, " nodes)");
-                            })),
+    throw CompileError(str(where(), ": node '", first.second, "' (", op, ")"),
+                       "this op is not supported",
+                       {str("the model needs these unsupported ops: ",
+                            join(missing, ", ",
+                                 [](const auto& item) {
+                                   return str(item.first, " (", item.second.first, " nodes)");
+                                 })),
                         "`tessera --list-ops` lists what is supported"});
   }
 
@@ -116,7 +127,8 @@ class Importer {
 
   void define(const std::string& name, Value* value) {
     if (name.empty()) return;
-    if (!values_.emplace(name, value).second) throw CompileError(where(), str("the name ", quoted(name), " is defined twice"));
+    if (!values_.emplace(name, value).second)
+      throw CompileError(where(), str("the name ", quoted(name), " is defined twice"));
   }
 
   void add_inputs(const onnx::GraphProto& graph) {
@@ -127,13 +139,16 @@ class Importer {
       const std::string place = str(where(), ": input ", quoted(input.name()));
       if (!input.type().has_tensor_type()) throw CompileError(place, "is not a tensor");
       const DType dtype = dtype_of(input.type().tensor_type().elem_type(), place);
-      Value* arg = func().add_arg(sanitised_name(input.name()), Type(dtype, input_shape(input, place)), ArgKind::Input);
+      Value* arg = func().add_arg(sanitised_name(input.name()),
+                                  Type(dtype, input_shape(input, place)), ArgKind::Input);
       result_.module.notes["input." + arg->name] = input.name();
       define(input.name(), arg);
       shaped.insert(input.name());
     }
     for (const auto& [name, shape] : options_.input_shapes) {
-      if (!shaped.contains(name)) throw CompileError("--bind", str("the model has no input ", quoted(name)), {str("inputs: ", join(shaped, ", "))});
+      if (!shaped.contains(name))
+        throw CompileError("--bind", str("the model has no input ", quoted(name)),
+                           {str("inputs: ", join(shaped, ", "))});
     }
   }
 
@@ -145,7 +160,8 @@ class Importer {
       const auto& dim = proto.dim(d);
       if (given != options_.input_shapes.end()) {
         if (given->second.size() != static_cast<std::size_t>(proto.dim_size())) {
-          throw CompileError("--bind", str(quoted(input.name()), " has ", proto.dim_size(), " dimensions, ", given->second.size(), " are given"));
+          throw CompileError("--bind", str(quoted(input.name()), " has ", proto.dim_size(),
+                                           " dimensions, ", given->second.size(), " are given"));
         }
         shape.push_back(given->second[static_cast<std::size_t>(d)]);
       } else if (dim.has_dim_value()) {
@@ -153,26 +169,33 @@ class Importer {
       } else if (dim.has_dim_param() && !dim.dim_param().empty()) {
         shape.push_back(bindings_.resolve(dim.dim_param(), place));
       } else {
-        throw CompileError(place, str("dimension ", d, " has neither size nor name"), {str("bind the whole input: --bind ", input.name(), "=4x16")});
+        throw CompileError(place, str("dimension ", d, " has neither size nor name"),
+                           {str("bind the whole input: --bind ", input.name(), "=4x16")});
       }
     }
-    if (!sizes_are_sane(shape)) throw CompileError(place, str("dimensions (", join(shape, ","), ") are negative or too large"));
+    if (!sizes_are_sane(shape))
+      throw CompileError(place,
+                         str("dimensions (", join(shape, ","), ") are negative or too large"));
     return shape;
   }
 
   void add_initializers(const onnx::GraphProto& graph) {
-    if (graph.sparse_initializer_size() > 0) throw CompileError(where(), "sparse initializers are not supported");
+    if (graph.sparse_initializer_size() > 0)
+      throw CompileError(where(), "sparse initializers are not supported");
     const ParameterRules rules(file_, graph, options_);
     std::map<std::string, const onnx::TensorProto*> tensors;
     for (const auto& tensor : graph.initializer()) {
-      if (!tensors.emplace(tensor.name(), &tensor).second) throw CompileError(where(), str("two initializers are called ", quoted(tensor.name())));
+      if (!tensors.emplace(tensor.name(), &tensor).second)
+        throw CompileError(where(), str("two initializers are called ", quoted(tensor.name())));
     }
-    // Equal initializers are stored once and reached through Identity nodes that bear the other parameters' names.
+    // Equal initializers are stored once and reached through Identity nodes that bear the other
+    // parameters' names.
     std::map<std::string, std::vector<std::string>> renamed;
     std::set<std::string> read_directly;
     for (const auto& node : graph.node()) {
       for (const std::string& input : node.input()) {
-        const bool renames = node.op_type() == "Identity" && tensors.contains(input) && rules.role(input).parameter && node.output_size() == 1;
+        const bool renames = node.op_type() == "Identity" && tensors.contains(input) &&
+                             rules.role(input).parameter && node.output_size() == 1;
         if (renames) {
           renamed[input].push_back(node.output(0));
           identities_.insert(&node);
@@ -184,39 +207,49 @@ class Importer {
     for (const auto& tensor : graph.initializer()) {
       if (!rules.role(tensor.name()).parameter) {
         define(tensor.name(), add_constant(tensor));
-        result_.remarks.push_back(str("constant ", quoted(tensor.name()), ": ", rules.role(tensor.name()).reason));
+        result_.remarks.push_back(
+            str("constant ", quoted(tensor.name()), ": ", rules.role(tensor.name()).reason));
         continue;
       }
-      for (const std::string& name : renamed[tensor.name()]) define(name, add_parameter(tensor, name, "its own copy of " + tensor.name()));
+      for (const std::string& name : renamed[tensor.name()])
+        define(name, add_parameter(tensor, name, "its own copy of " + tensor.name()));
       if (rules.ties().contains(tensor.name())) continue;
       const bool direct = read_directly.contains(tensor.name()) || renamed[tensor.name()].empty();
-      if (direct) define(tensor.name(), add_parameter(tensor, tensor.name(), rules.role(tensor.name()).reason));
+      if (direct)
+        define(tensor.name(),
+               add_parameter(tensor, tensor.name(), rules.role(tensor.name()).reason));
     }
     for (const auto& [copy, tie] : rules.ties()) {
       Value* table = values_.at(tie.table);
       if (!read_directly.contains(copy)) continue;
       define(copy, tie.transposed ? builder_.transpose(table, {1, 0}) : table);
       result_.module.weights.at(table->name).aliases.push_back(copy);
-      result_.remarks.push_back(str("tied ", quoted(copy), ": ", tie.transposed ? "a transposed" : "a", " copy of ", quoted(tie.table),
-                                    ", one parameter"));
+      result_.remarks.push_back(str("tied ", quoted(copy), ": ",
+                                    tie.transposed ? "a transposed" : "a", " copy of ",
+                                    quoted(tie.table), ", one parameter"));
     }
   }
 
   Value* add_constant(const onnx::TensorProto& tensor) {
     const Shape shape = shape_of(tensor, str(where(), ": tensor ", quoted(tensor.name())));
     constexpr std::int64_t kLargestConstant = 1 << 28;
-    if (elements(shape) > kLargestConstant) throw CompileError(where(), str("constant ", quoted(tensor.name()), " is too large"), {"make it a parameter with --trainable"});
+    if (elements(shape) > kLargestConstant)
+      throw CompileError(where(), str("constant ", quoted(tensor.name()), " is too large"),
+                         {"make it a parameter with --trainable"});
     return builder_.constant(file_.read(tensor));
   }
 
-  Value* add_parameter(const onnx::TensorProto& tensor, const std::string& name, const std::string& reason) {
+  Value* add_parameter(const onnx::TensorProto& tensor, const std::string& name,
+                       const std::string& reason) {
     const std::string place = str(where(), ": tensor ", quoted(tensor.name()));
     WeightSource source;
     source.tensor = name;
     source.dtype = dtype_of(tensor.data_type(), place);
     source.shape = shape_of(tensor, place);
     if (source.dtype != DType::F32 && source.dtype != DType::F64) {
-      throw CompileError(place, str("parameters of type ", tessera::name(source.dtype), " are not supported yet"), {"export the model in float32"});
+      throw CompileError(
+          place, str("parameters of type ", tessera::name(source.dtype), " are not supported yet"),
+          {"export the model in float32"});
     }
     const auto [file, range] = file_.location(tensor);
     source.file = file;
@@ -228,16 +261,20 @@ class Importer {
       source.bytes = values.bytes();
       result_.inline_weights[name] = values;
     }
-    Value* arg = func().add_arg(sanitised_name(name), Type(source.dtype, source.shape), ArgKind::Param);
+    Value* arg =
+        func().add_arg(sanitised_name(name), Type(source.dtype, source.shape), ArgKind::Param);
     result_.module.weights[arg->name] = source;
-    result_.remarks.push_back(str("parameter ", quoted(name), " ", to_text(arg->type, Grid()), ": ", reason));
+    result_.remarks.push_back(
+        str("parameter ", quoted(name), " ", to_text(arg->type, Grid()), ": ", reason));
     return arg;
   }
 
   Value* lookup(const std::string& name, const onnx::NodeProto& node) const {
     if (name.empty()) return nullptr;
     const auto found = values_.find(name);
-    if (found == values_.end()) throw CompileError(str(where(), ": node '", name_of(node), "'"), str("input ", quoted(name), " is not defined"));
+    if (found == values_.end())
+      throw CompileError(str(where(), ": node '", name_of(node), "'"),
+                         str("input ", quoted(name), " is not defined"));
     return found->second;
   }
 
@@ -256,14 +293,17 @@ class Importer {
     } catch (const CompileError& error) {
       std::vector<std::string> notes = error.diagnostic().notes;
       if (!options_.bindings.empty()) notes.push_back(str("bound: ", bindings_.text()));
-      throw CompileError(str(where(), ": node '", name_of(node), "' (", key_of(node), ")"), error.diagnostic().message, notes);
+      throw CompileError(str(where(), ": node '", name_of(node), "' (", key_of(node), ")"),
+                         error.diagnostic().message, notes);
     }
     for (int i = 0; i < node.output_size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       if (node.output(i).empty()) continue;
       Value* value = at < view.outputs().size() ? view.outputs()[at] : nullptr;
       if (value == nullptr) {
-        if (is_read(node.output(i))) throw CompileError(str(where(), ": node '", name_of(node), "' (", key_of(node), ")"), str("output ", i, " is not supported"));
+        if (is_read(node.output(i)))
+          throw CompileError(str(where(), ": node '", name_of(node), "' (", key_of(node), ")"),
+                             str("output ", i, " is not supported"));
         continue;
       }
       define(node.output(i), value);
@@ -275,7 +315,8 @@ class Importer {
     for (const auto& node : graph.node()) {
       if (std::ranges::find(node.input(), name) != node.input().end()) return true;
     }
-    return std::ranges::any_of(graph.output(), [&](const auto& output) { return output.name() == name; });
+    return std::ranges::any_of(graph.output(),
+                               [&](const auto& output) { return output.name() == name; });
   }
 
   // The taken branch of an If whose condition is known, inlined.
@@ -283,7 +324,9 @@ class Importer {
     const std::string place = str(where(), ": node '", name_of(node), "' (If)");
     if (node.input_size() != 1) throw CompileError(place, "needs one input");
     const auto condition = splat_of(result_.module, lookup(node.input(0), node));
-    if (!condition) throw CompileError(place, "the condition is not known at compile time", {"control flow that depends on values is not supported"});
+    if (!condition)
+      throw CompileError(place, "the condition is not known at compile time",
+                         {"control flow that depends on values is not supported"});
     const char* wanted = *condition != 0 ? "then_branch" : "else_branch";
     if (++depth_ > 32) throw CompileError(place, "branches are nested too deeply");
     for (const auto& attr : node.attribute()) {
@@ -296,8 +339,10 @@ class Importer {
       std::vector<Value*> outputs;
       for (const auto& output : branch.output()) outputs.push_back(lookup(output.name(), node));
       values_ = outer;
-      if (outputs.size() < static_cast<std::size_t>(node.output_size())) throw CompileError(place, "the branch lacks outputs");
-      for (int i = 0; i < node.output_size(); ++i) define(node.output(i), outputs[static_cast<std::size_t>(i)]);
+      if (outputs.size() < static_cast<std::size_t>(node.output_size()))
+        throw CompileError(place, "the branch lacks outputs");
+      for (int i = 0; i < node.output_size(); ++i)
+        define(node.output(i), outputs[static_cast<std::size_t>(i)]);
       --depth_;
       return;
     }
@@ -308,7 +353,8 @@ class Importer {
     if (graph.output_size() == 0) throw CompileError(where(), "the graph has no output");
     for (const auto& output : graph.output()) {
       const auto found = values_.find(output.name());
-      if (found == values_.end()) throw CompileError(where(), str("output ", quoted(output.name()), " is not defined"));
+      if (found == values_.end())
+        throw CompileError(where(), str("output ", quoted(output.name()), " is not defined"));
       func().results.push_back({found->second, output.name(), false});
     }
   }

@@ -1,4 +1,5 @@
-// The state of one import: ONNX names -> IR values, and what translators need of the node at hand. Internal to frontend.
+// The state of one import: ONNX names -> IR values, and what translators need of the node at hand.
+// Internal to frontend.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,10 +19,12 @@ class NodeProto;
 
 namespace tessera {
 
-// One ONNX node during translation. Every accessor checks and throws CompileError (the sweep adds file and node).
+// One ONNX node during translation. Every accessor checks and throws CompileError (the sweep adds
+// file and node).
 class Node {
  public:
-  Node(const onnx::NodeProto& proto, std::int64_t opset, std::vector<Value*> inputs, Builder& builder, const ModelFile& file)
+  Node(const onnx::NodeProto& proto, std::int64_t opset, std::vector<Value*> inputs,
+       Builder& builder, const ModelFile& file)
       : b(builder), proto_(proto), file_(file), opset_(opset), inputs_(std::move(inputs)) {}
 
   Builder& b;
@@ -31,9 +34,9 @@ class Node {
   std::size_t input_count() const { return inputs_.size(); }
   std::size_t output_count() const;
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
-  Value* in(std::size_t i) const;                    // present, else an error naming the input
+  Value* in(std::size_t i) const;                       // present, else an error naming the input
   std::optional<Tensor> constant(std::size_t i) const;  // its value if it is known at compile time
-  Ints ints_in(std::size_t i) const;                 // a compile-time list of integers; else an error
+  Ints ints_in(std::size_t i) const;  // a compile-time list of integers; else an error
   std::int64_t int_in(std::size_t i) const;
   double number_in(std::size_t i) const;
 
@@ -44,12 +47,14 @@ class Node {
   Ints attr_ints(const char* name, const Ints& fallback = {}) const;
   std::vector<double> attr_floats(const char* name) const;
   std::optional<Tensor> attr_tensor(const char* name) const;
-  std::int64_t attr_dtype(const char* name, std::int64_t fallback) const { return attr(name, fallback); }
+  std::int64_t attr_dtype(const char* name, std::int64_t fallback) const {
+    return attr(name, fallback);
+  }
 
   [[noreturn]] void fail(const std::string& message, std::vector<std::string> notes = {}) const;
   // axis in [-rank, rank) -> [0, rank)
   std::int64_t axis(std::int64_t value, std::size_t rank) const;
-  Ints axes(Ints values, std::size_t rank) const;    // normalised, ascending, without repeats
+  Ints axes(Ints values, std::size_t rank) const;  // normalised, ascending, without repeats
 
   void set(std::size_t i, Value* value);
   const std::vector<Value*>& outputs() const { return outputs_; }
@@ -63,7 +68,8 @@ class Node {
 };
 
 using Translator = void (*)(Node& node);
-using TranslatorTable = std::map<std::string, Translator>;  // "MatMul", "com.microsoft::FusedMatMul"
+using TranslatorTable =
+    std::map<std::string, Translator>;  // "MatMul", "com.microsoft::FusedMatMul"
 
 // One table per family (frontend/ops_*.cpp).
 void add_elementwise_ops(TranslatorTable& table);

@@ -31,7 +31,8 @@ class MappedFile {
       data_ = mapped == MAP_FAILED ? nullptr : static_cast<const std::uint8_t*>(mapped);
     }
     ::close(fd);
-    if (!regular || data_ == nullptr) throw CompileError(path.string(), "is not a readable regular file, or is empty");
+    if (!regular || data_ == nullptr)
+      throw CompileError(path.string(), "is not a readable regular file, or is empty");
   }
   ~MappedFile() {
     if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
@@ -47,7 +48,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Copies protobuf wire data, leaving out the large raw_data of graph.initializer and noting where it lies.
+// Copies protobuf wire data, leaving out the large raw_data of graph.initializer and noting where
+// it lies.
 class ShallowCopy {
  public:
   ShallowCopy(const MappedFile& file, std::string where) : file_(file), where_(std::move(where)) {}
@@ -57,7 +59,8 @@ class ShallowCopy {
 
  private:
   [[noreturn]] void refuse() const {
-    throw CompileError(where_, "is not an ONNX model, or is damaged", {"the protobuf encoding ends early or is malformed"});
+    throw CompileError(where_, "is not an ONNX model, or is damaged",
+                       {"the protobuf encoding ends early or is malformed"});
   }
 
   std::uint64_t varint(std::size_t& at, std::size_t end) const {
@@ -76,7 +79,8 @@ class ShallowCopy {
     out += static_cast<char>(value);
   }
 
-  // depth 0: ModelProto (graph is field 7), 1: GraphProto (initializer is 5), 2: TensorProto (name 8, raw_data 9).
+  // depth 0: ModelProto (graph is field 7), 1: GraphProto (initializer is 5), 2: TensorProto (name
+  // 8, raw_data 9).
   std::string message(std::size_t at, std::size_t end, int depth) {
     std::string out, name;
     ByteRange raw;
@@ -109,13 +113,16 @@ class ShallowCopy {
       } else if (is_raw && length > kInlineRawData) {
         // left out
       } else {
-        out.append(reinterpret_cast<const char*>(file_.data()) + field_start, at + length - field_start);
+        out.append(reinterpret_cast<const char*>(file_.data()) + field_start,
+                   at + length - field_start);
       }
       if (is_raw) raw = {at, length};
       has_raw = has_raw || is_raw;
-      if (depth == 2 && field == 8 && wire == 2) name.assign(reinterpret_cast<const char*>(file_.data()) + at, length);
+      if (depth == 2 && field == 8 && wire == 2)
+        name.assign(reinterpret_cast<const char*>(file_.data()) + at, length);
       at += length;
-      if (out.size() > kMaxProtoBytes) throw CompileError(where_, "the graph without its weights is larger than 1 GiB");
+      if (out.size() > kMaxProtoBytes)
+        throw CompileError(where_, "the graph without its weights is larger than 1 GiB");
     }
     if (has_raw) raw_[name] = raw;
     return out;
@@ -126,7 +133,8 @@ class ShallowCopy {
   std::map<std::string, ByteRange> raw_;
 };
 
-std::uint64_t parse_number(const std::string& text, const std::string& key, const std::string& where) {
+std::uint64_t parse_number(const std::string& text, const std::string& key,
+                           const std::string& where) {
   std::uint64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) {
@@ -136,12 +144,16 @@ std::uint64_t parse_number(const std::string& text, const std::string& key, cons
 }
 
 // Opens without following links, and checks the opened file itself.
-int open_beside(const std::filesystem::path& folder, const std::string& location, const std::string& where) {
+int open_beside(const std::filesystem::path& folder, const std::string& location,
+                const std::string& where) {
   const std::filesystem::path relative(location);
-  bool inside = !location.empty() && relative.is_relative() && location.find('\0') == std::string::npos && location.size() < 4096;
+  bool inside = !location.empty() && relative.is_relative() &&
+                location.find('\0') == std::string::npos && location.size() < 4096;
   for (const auto& part : relative) inside = inside && part != ".." && part != ".";
   if (!inside) {
-    throw CompileError(where, str("external data location ", quoted(location.substr(0, 200)), " leaves the model's folder"),
+    throw CompileError(where,
+                       str("external data location ", quoted(location.substr(0, 200)),
+                           " leaves the model's folder"),
                        {"locations are relative paths below the model's folder"});
   }
   int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -154,19 +166,24 @@ int open_beside(const std::filesystem::path& folder, const std::string& location
     errno = error;
     fd = next;
   }
-  if (fd < 0) throw CompileError(where, str("cannot open external data ", quoted(location)), {std::strerror(errno), "symbolic links are not followed"});
+  if (fd < 0)
+    throw CompileError(where, str("cannot open external data ", quoted(location)),
+                       {std::strerror(errno), "symbolic links are not followed"});
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1) {
     ::close(fd);
-    throw CompileError(where, str("external data ", quoted(location), " is not a regular file with one name"));
+    throw CompileError(
+        where, str("external data ", quoted(location), " is not a regular file with one name"));
   }
   return fd;
 }
 
-void read_exactly(int fd, std::byte* data, std::size_t count, std::uint64_t offset, const std::string& where) {
+void read_exactly(int fd, std::byte* data, std::size_t count, std::uint64_t offset,
+                  const std::string& where) {
   while (count > 0) {
     const ssize_t got = ::pread(fd, data, count, static_cast<off_t>(offset));
-    if (got <= 0) throw CompileError(where, "the weights end before they should, or cannot be read");
+    if (got <= 0)
+      throw CompileError(where, "the weights end before they should, or cannot be read");
     data += got;
     count -= static_cast<std::size_t>(got);
     offset += static_cast<std::uint64_t>(got);
@@ -176,15 +193,18 @@ void read_exactly(int fd, std::byte* data, std::size_t count, std::uint64_t offs
 template <class Field, class T>
 void copy_typed(const Field& field, Tensor& tensor, const std::string& where) {
   if (field.size() != tensor.size()) {
-    throw CompileError(where, str("has ", field.size(), " values, its dimensions need ", tensor.size()));
+    throw CompileError(where,
+                       str("has ", field.size(), " values, its dimensions need ", tensor.size()));
   }
   auto out = tensor.mutable_view<T>();
-  for (int i = 0; i < field.size(); ++i) out[static_cast<std::size_t>(i)] = static_cast<T>(field.Get(i));
+  for (int i = 0; i < field.size(); ++i)
+    out[static_cast<std::size_t>(i)] = static_cast<T>(field.Get(i));
 }
 
 }  // namespace
 
-ModelFile::ModelFile(const std::filesystem::path& path) : path_(path), proto_(std::make_unique<onnx::ModelProto>()) {
+ModelFile::ModelFile(const std::filesystem::path& path)
+    : path_(path), proto_(std::make_unique<onnx::ModelProto>()) {
   const MappedFile file(path);
   ShallowCopy copy(file, path.string());
   const std::string bytes = copy.run();
@@ -198,7 +218,8 @@ ModelFile::~ModelFile() = default;
 
 const onnx::GraphProto& ModelFile::model_graph() const { return proto_->graph(); }
 
-std::pair<std::string, ByteRange> ModelFile::external_location(const onnx::TensorProto& tensor) const {
+std::pair<std::string, ByteRange> ModelFile::external_location(
+    const onnx::TensorProto& tensor) const {
   const std::string where = str(path_.string(), ": tensor ", quoted(tensor.name()));
   std::string location;
   ByteRange range;
@@ -216,14 +237,16 @@ std::pair<std::string, ByteRange> ModelFile::external_location(const onnx::Tenso
   ::fstat(fd, &info);
   ::close(fd);
   const auto file_size = static_cast<std::uint64_t>(info.st_size);
-  const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) * byte_size(dtype_of(tensor.data_type(), where));
+  const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) *
+                                 byte_size(dtype_of(tensor.data_type(), where));
   if (!has_length) range.size = expected;
   if (range.size != expected) {
-    throw CompileError(where, str("external data length ", range.size, " but the dimensions need ", expected, " bytes"));
+    throw CompileError(where, str("external data length ", range.size, " but the dimensions need ",
+                                  expected, " bytes"));
   }
   if (range.offset > file_size || range.size > file_size - range.offset) {
-    throw CompileError(where, str("external data offset ", range.offset, " length ", range.size, " but ", location, " has ",
-                                  file_size, " bytes"));
+    throw CompileError(where, str("external data offset ", range.offset, " length ", range.size,
+                                  " but ", location, " has ", file_size, " bytes"));
   }
   return {location, range};
 }
@@ -233,9 +256,11 @@ std::pair<std::string, ByteRange> ModelFile::location(const onnx::TensorProto& t
   const auto raw = raw_.find(tensor.name());
   if (raw == raw_.end()) return {"", {}};
   const std::string where = str(path_.string(), ": tensor ", quoted(tensor.name()));
-  const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) * byte_size(dtype_of(tensor.data_type(), where));
+  const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) *
+                                 byte_size(dtype_of(tensor.data_type(), where));
   if (raw->second.size != expected) {
-    throw CompileError(where, str("has ", raw->second.size, " bytes, its dimensions need ", expected));
+    throw CompileError(where,
+                       str("has ", raw->second.size, " bytes, its dimensions need ", expected));
   }
   return {path_.filename().string(), raw->second};
 }
@@ -245,13 +270,15 @@ Tensor ModelFile::read(const onnx::TensorProto& tensor) const {
   Tensor result(dtype_of(tensor.data_type(), where), shape_of(tensor, where));
   const auto [file, range] = location(tensor);
   if (tensor.has_raw_data() && file.empty()) {  // a tensor of an attribute
-    if (tensor.raw_data().size() != result.bytes()) throw CompileError(where, "raw data does not match the dimensions");
+    if (tensor.raw_data().size() != result.bytes())
+      throw CompileError(where, "raw data does not match the dimensions");
     std::memcpy(result.mutable_data(), tensor.raw_data().data(), result.bytes());
     return result;
   }
   if (!file.empty()) {
-    const int fd = tensor.data_location() == onnx::TensorProto::EXTERNAL ? open_beside(path_.parent_path(), file, where)
-                                                                         : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = tensor.data_location() == onnx::TensorProto::EXTERNAL
+                       ? open_beside(path_.parent_path(), file, where)
+                       : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) throw CompileError(where, "cannot open the model file again");
     try {
       read_exactly(fd, result.mutable_data(), result.bytes(), range.offset, where);
@@ -263,33 +290,56 @@ Tensor ModelFile::read(const onnx::TensorProto& tensor) const {
     return result;
   }
   switch (result.dtype()) {
-    case DType::F32: copy_typed<decltype(tensor.float_data()), float>(tensor.float_data(), result, where); break;
-    case DType::F64: copy_typed<decltype(tensor.double_data()), double>(tensor.double_data(), result, where); break;
-    case DType::I64: copy_typed<decltype(tensor.int64_data()), std::int64_t>(tensor.int64_data(), result, where); break;
-    case DType::I32: copy_typed<decltype(tensor.int32_data()), std::int32_t>(tensor.int32_data(), result, where); break;
+    case DType::F32:
+      copy_typed<decltype(tensor.float_data()), float>(tensor.float_data(), result, where);
+      break;
+    case DType::F64:
+      copy_typed<decltype(tensor.double_data()), double>(tensor.double_data(), result, where);
+      break;
+    case DType::I64:
+      copy_typed<decltype(tensor.int64_data()), std::int64_t>(tensor.int64_data(), result, where);
+      break;
+    case DType::I32:
+      copy_typed<decltype(tensor.int32_data()), std::int32_t>(tensor.int32_data(), result, where);
+      break;
     case DType::I16:
     case DType::F16:
-    case DType::BF16: copy_typed<decltype(tensor.int32_data()), std::uint16_t>(tensor.int32_data(), result, where); break;
+    case DType::BF16:
+      copy_typed<decltype(tensor.int32_data()), std::uint16_t>(tensor.int32_data(), result, where);
+      break;
     case DType::I8:
     case DType::U8:
-    case DType::Bool: copy_typed<decltype(tensor.int32_data()), std::uint8_t>(tensor.int32_data(), result, where); break;
+    case DType::Bool:
+      copy_typed<decltype(tensor.int32_data()), std::uint8_t>(tensor.int32_data(), result, where);
+      break;
   }
   return result;
 }
 
 DType dtype_of(int onnx_type, const std::string& where) {
   switch (onnx_type) {
-    case onnx::TensorProto::FLOAT: return DType::F32;
-    case onnx::TensorProto::DOUBLE: return DType::F64;
-    case onnx::TensorProto::FLOAT16: return DType::F16;
-    case onnx::TensorProto::BFLOAT16: return DType::BF16;
-    case onnx::TensorProto::INT64: return DType::I64;
-    case onnx::TensorProto::INT32: return DType::I32;
-    case onnx::TensorProto::INT16: return DType::I16;
-    case onnx::TensorProto::INT8: return DType::I8;
-    case onnx::TensorProto::UINT8: return DType::U8;
-    case onnx::TensorProto::BOOL: return DType::Bool;
-    default: throw CompileError(where, str("element type ", onnx_type, " of ONNX is not supported"));
+    case onnx::TensorProto::FLOAT:
+      return DType::F32;
+    case onnx::TensorProto::DOUBLE:
+      return DType::F64;
+    case onnx::TensorProto::FLOAT16:
+      return DType::F16;
+    case onnx::TensorProto::BFLOAT16:
+      return DType::BF16;
+    case onnx::TensorProto::INT64:
+      return DType::I64;
+    case onnx::TensorProto::INT32:
+      return DType::I32;
+    case onnx::TensorProto::INT16:
+      return DType::I16;
+    case onnx::TensorProto::INT8:
+      return DType::I8;
+    case onnx::TensorProto::UINT8:
+      return DType::U8;
+    case onnx::TensorProto::BOOL:
+      return DType::Bool;
+    default:
+      throw CompileError(where, str("element type ", onnx_type, " of ONNX is not supported"));
   }
 }
 
@@ -297,7 +347,8 @@ Shape shape_of(const onnx::TensorProto& tensor, const std::string& where) {
   constexpr int kMaxRank = 16;
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   if (tensor.dims_size() > kMaxRank || !sizes_are_sane(shape)) {
-    throw CompileError(where, str("dimensions (", join(shape, ","), ") are negative, too large or too many"));
+    throw CompileError(
+        where, str("dimensions (", join(shape, ","), ") are negative, too large or too many"));
   }
   return shape;
 }

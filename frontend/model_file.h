@@ -1,5 +1,6 @@
-// Reading a model without its weights: the file is mapped, large raw_data fields are skipped and remembered as byte
-// ranges, the rest is parsed. Memory does not grow with the weights, and files above 2 GiB work.
+// Reading a model without its weights: the file is mapped, large raw_data fields are skipped and
+// remembered as byte ranges, the rest is parsed. Memory does not grow with the weights, and files
+// above 2 GiB work.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -31,8 +32,9 @@ class ModelFile {
   const onnx::GraphProto& model_graph() const;
   const std::filesystem::path& path() const { return path_; }
 
-  // Where a tensor's bytes lie: (file relative to the model's folder, range), checked against the file's size and the
-  // tensor's type. The file is empty when the bytes are in typed fields of the proto.
+  // Where a tensor's bytes lie: (file relative to the model's folder, range), checked against the
+  // file's size and the tensor's type. The file is empty when the bytes are in typed fields of the
+  // proto.
   std::pair<std::string, ByteRange> location(const onnx::TensorProto& tensor) const;
   // The tensor's values, wherever they are.
   Tensor read(const onnx::TensorProto& tensor) const;

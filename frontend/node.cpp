@@ -36,7 +36,9 @@ std::optional<Tensor> Node::constant(std::size_t i) const {
   Value* value = in(i);
   if (const Tensor* tensor = constant_of(b.module(), value)) return *tensor;
   constexpr std::int64_t kLargest = 1 << 20;
-  if (value->def == nullptr || value->def->kind != OpKind::Fill || elements(value->type.shape) > kLargest) return std::nullopt;
+  if (value->def == nullptr || value->def->kind != OpKind::Fill ||
+      elements(value->type.shape) > kLargest)
+    return std::nullopt;
   const Type type = value->type;
   return evaluate(OpKind::Fill, value->def->attrs, {}, {&type, 1})[0];
 }
@@ -44,27 +46,33 @@ std::optional<Tensor> Node::constant(std::size_t i) const {
 Ints Node::ints_in(std::size_t i) const {
   const auto tensor = constant(i);
   if (!tensor) {
-    fail(str("input ", i, " (%", in(i)->name, ") must be known at compile time, it is computed from the inputs"),
+    fail(str("input ", i, " (%", in(i)->name,
+             ") must be known at compile time, it is computed from the inputs"),
          {"shapes must follow from --bind; values of inputs cannot decide them"});
   }
-  if (!is_integer(tensor->dtype()) || tensor->shape().size() > 1) fail(str("input ", i, " must be a list of integers"));
+  if (!is_integer(tensor->dtype()) || tensor->shape().size() > 1)
+    fail(str("input ", i, " must be a list of integers"));
   Ints values;
   for (std::int64_t k = 0; k < tensor->size(); ++k) {
-    values.push_back(tensor->dtype() == DType::I64 ? tensor->view<std::int64_t>()[static_cast<std::size_t>(k)]
-                                                   : static_cast<std::int64_t>(tensor->number(k)));
+    values.push_back(tensor->dtype() == DType::I64
+                         ? tensor->view<std::int64_t>()[static_cast<std::size_t>(k)]
+                         : static_cast<std::int64_t>(tensor->number(k)));
   }
   return values;
 }
 
 std::int64_t Node::int_in(std::size_t i) const {
   const auto tensor = constant(i);
-  if (!tensor || tensor->size() != 1 || !is_integer(tensor->dtype())) fail(str("input ", i, " must be one integer known at compile time"));
-  return tensor->dtype() == DType::I64 ? tensor->view<std::int64_t>()[0] : static_cast<std::int64_t>(tensor->number(0));
+  if (!tensor || tensor->size() != 1 || !is_integer(tensor->dtype()))
+    fail(str("input ", i, " must be one integer known at compile time"));
+  return tensor->dtype() == DType::I64 ? tensor->view<std::int64_t>()[0]
+                                       : static_cast<std::int64_t>(tensor->number(0));
 }
 
 double Node::number_in(std::size_t i) const {
   const auto tensor = constant(i);
-  if (!tensor || tensor->size() != 1) fail(str("input ", i, " must be one number known at compile time"));
+  if (!tensor || tensor->size() != 1)
+    fail(str("input ", i, " must be one number known at compile time"));
   return tensor->number(0);
 }
 
@@ -73,28 +81,32 @@ bool Node::has_attr(const char* name) const { return find_attr(proto_, name) != 
 std::int64_t Node::attr(const char* name, std::int64_t fallback) const {
   const auto* found = find_attr(proto_, name);
   if (found == nullptr) return fallback;
-  if (found->type() != onnx::AttributeProto::INT) fail(str("attribute ", name, " is not an integer"));
+  if (found->type() != onnx::AttributeProto::INT)
+    fail(str("attribute ", name, " is not an integer"));
   return found->i();
 }
 
 double Node::attr(const char* name, double fallback) const {
   const auto* found = find_attr(proto_, name);
   if (found == nullptr) return fallback;
-  if (found->type() != onnx::AttributeProto::FLOAT) fail(str("attribute ", name, " is not a float"));
+  if (found->type() != onnx::AttributeProto::FLOAT)
+    fail(str("attribute ", name, " is not a float"));
   return static_cast<double>(found->f());
 }
 
 std::string Node::attr(const char* name, const std::string& fallback) const {
   const auto* found = find_attr(proto_, name);
   if (found == nullptr) return fallback;
-  if (found->type() != onnx::AttributeProto::STRING) fail(str("attribute ", name, " is not a string"));
+  if (found->type() != onnx::AttributeProto::STRING)
+    fail(str("attribute ", name, " is not a string"));
   return found->s();
 }
 
 Ints Node::attr_ints(const char* name, const Ints& fallback) const {
   const auto* found = find_attr(proto_, name);
   if (found == nullptr) return fallback;
-  if (found->type() != onnx::AttributeProto::INTS) fail(str("attribute ", name, " is not a list of integers"));
+  if (found->type() != onnx::AttributeProto::INTS)
+    fail(str("attribute ", name, " is not a list of integers"));
   return {found->ints().begin(), found->ints().end()};
 }
 
@@ -107,7 +119,8 @@ std::vector<double> Node::attr_floats(const char* name) const {
 std::optional<Tensor> Node::attr_tensor(const char* name) const {
   const auto* found = find_attr(proto_, name);
   if (found == nullptr) return std::nullopt;
-  if (found->type() != onnx::AttributeProto::TENSOR) fail(str("attribute ", name, " is not a tensor"));
+  if (found->type() != onnx::AttributeProto::TENSOR)
+    fail(str("attribute ", name, " is not a tensor"));
   return file_.read(found->t());
 }
 
@@ -139,7 +152,9 @@ Shape broadcast_shape(const Node& node, const std::vector<Value*>& values) {
       const std::int64_t own = value->type.shape[d];
       if (own == size || own == 1) continue;
       if (size != 1) {
-        node.fail(str("shapes ", join(values, " and ", [](const Value* v) { return str("(", join(v->type.shape, ","), ")"); }),
+        node.fail(str("shapes ",
+                      join(values, " and ",
+                           [](const Value* v) { return str("(", join(v->type.shape, ","), ")"); }),
                       " do not broadcast"));
       }
       size = own;

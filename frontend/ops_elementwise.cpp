@@ -35,7 +35,9 @@ void identity(Node& n) { n.set(0, n.in(0)); }
 
 void cast_to(Node& n, DType dtype) { n.set(0, n.b.cast(n.in(0), dtype)); }
 
-void cast(Node& n) { cast_to(n, dtype_of(static_cast<int>(n.attr("to", std::int64_t{0})), "attribute to")); }
+void cast(Node& n) {
+  cast_to(n, dtype_of(static_cast<int>(n.attr("to", std::int64_t{0})), "attribute to"));
+}
 void cast_like(Node& n) { cast_to(n, n.in(1)->type.dtype); }
 
 void pow(Node& n) {  // the exponent may have another type: the result has the base's
@@ -43,8 +45,10 @@ void pow(Node& n) {  // the exponent may have another type: the result has the b
 }
 
 void mod(Node& n) {
-  if (is_float(n.in(0)->type.dtype) && n.attr("fmod", std::int64_t{0}) == 0) n.fail("fmod = 0 is for integers");
-  if (!is_float(n.in(0)->type.dtype) && n.attr("fmod", std::int64_t{0}) != 0) n.fail("fmod = 1 on integers is not supported");
+  if (is_float(n.in(0)->type.dtype) && n.attr("fmod", std::int64_t{0}) == 0)
+    n.fail("fmod = 0 is for integers");
+  if (!is_float(n.in(0)->type.dtype) && n.attr("fmod", std::int64_t{0}) != 0)
+    n.fail("fmod = 1 on integers is not supported");
   two<OpKind::Mod>(n);
 }
 
@@ -82,14 +86,16 @@ void softplus(Node& n) {
 
 void elu(Node& n) {
   Value* x = n.in(0);
-  Value* exps = n.b.sub(n.b.emit(OpKind::Exp, {n.b.emit(OpKind::Min, {x, n.b.fill_like(0, x)})}), n.b.fill_like(1, x));
+  Value* exps = n.b.sub(n.b.emit(OpKind::Exp, {n.b.emit(OpKind::Min, {x, n.b.fill_like(0, x)})}),
+                        n.b.fill_like(1, x));
   Value* positive = n.b.emit(OpKind::Greater, {x, n.b.fill_like(0, x)});
   n.set(0, n.b.emit(OpKind::Select, {positive, x, n.b.scale(exps, n.attr("alpha", 1.0))}));
 }
 
 void gelu(Node& n) {
   const std::string approximate = n.attr("approximate", std::string("none"));
-  if (approximate != "none" && approximate != "tanh") n.fail(str("approximate ", quoted(approximate), " is unknown"));
+  if (approximate != "none" && approximate != "tanh")
+    n.fail(str("approximate ", quoted(approximate), " is unknown"));
   n.set(0, n.b.emit(approximate == "tanh" ? OpKind::GeluTanh : OpKind::Gelu, {n.in(0)}));
 }
 
@@ -102,23 +108,29 @@ void swish(Node& n) {
   }
 }
 
-void tan(Node& n) { n.set(0, n.b.div(n.b.emit(OpKind::Sin, {n.in(0)}), n.b.emit(OpKind::Cos, {n.in(0)}))); }
+void tan(Node& n) {
+  n.set(0, n.b.div(n.b.emit(OpKind::Sin, {n.in(0)}), n.b.emit(OpKind::Cos, {n.in(0)})));
+}
 
 void where(Node& n) {
   const Shape shape = broadcast_shape(n, {n.in(0), n.in(1), n.in(2)});
-  n.set(0, n.b.emit(OpKind::Select, {n.b.broadcast_to(n.in(0), shape), n.b.broadcast_to(n.in(1), shape),
-                                     n.b.broadcast_to(n.in(2), shape)}));
+  n.set(0, n.b.emit(OpKind::Select,
+                    {n.b.broadcast_to(n.in(0), shape), n.b.broadcast_to(n.in(1), shape),
+                     n.b.broadcast_to(n.in(2), shape)}));
 }
 
-// Inference keeps every element; the mask output is all true (opset 12 and later: bool; before: of the data's type).
+// Inference keeps every element; the mask output is all true (opset 12 and later: bool; before: of
+// the data's type).
 void dropout(Node& n) {
   const bool training = n.opset() >= 12 && n.has(2) && n.number_in(2) != 0;
   const double ratio = n.opset() >= 12 ? (n.has(1) ? n.number_in(1) : 0.5) : n.attr("ratio", 0.5);
   if (training && ratio != 0) {
-    n.fail(str("dropout with ratio ", ratio, " in training mode is not supported yet"), {"export the model in inference mode (model.eval())"});
+    n.fail(str("dropout with ratio ", ratio, " in training mode is not supported yet"),
+           {"export the model in inference mode (model.eval())"});
   }
   n.set(0, n.in(0));
-  if (n.output_count() > 1) n.set(1, n.b.fill(1, n.opset() >= 12 ? DType::Bool : n.in(0)->type.dtype, n.in(0)->type.shape));
+  if (n.output_count() > 1)
+    n.set(1, n.b.fill(1, n.opset() >= 12 ? DType::Bool : n.in(0)->type.dtype, n.in(0)->type.shape));
 }
 
 }  // namespace

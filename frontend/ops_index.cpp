@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-// Indices may count from the end. Graph inputs are token ids, which the runtime checks to be in range; other indices that
-// are not known are wrapped here.
+// Indices may count from the end. Graph inputs are token ids, which the runtime checks to be in
+// range; other indices that are not known are wrapped here.
 Value* wrapped_ids(Node& n, Value* ids, std::int64_t size) {
   if (!is_integer(ids->type.dtype)) n.fail("indices are not integers");
   if (ids->def == nullptr) return ids;
@@ -32,7 +32,8 @@ void gather(Node& n) {
   const std::int64_t dim = n.axis(n.attr("axis", std::int64_t{0}), table->type.rank());
   const std::int64_t size = table->type.shape[static_cast<std::size_t>(dim)];
   Value* ids = n.in(1);
-  if (ids->def != nullptr && (ids->def->kind == OpKind::Constant || ids->def->kind == OpKind::Fill)) check_known_ids(n, 1, size);
+  if (ids->def != nullptr && (ids->def->kind == OpKind::Constant || ids->def->kind == OpKind::Fill))
+    check_known_ids(n, 1, size);
   if (ids->def == nullptr) n.b.module().notes["range." + ids->name] = str("0,", size);
   // One known position is a slice: nothing is looked up.
   const auto known = elements(ids->type.shape) == 1 ? n.constant(1) : std::nullopt;
@@ -52,13 +53,15 @@ void gather_elements(Node& n) {
   const std::int64_t dim = n.axis(n.attr("axis", std::int64_t{0}), data->type.rank());
   if (n.in(1)->type.rank() != data->type.rank()) n.fail("indices and data differ in rank");
   for (std::size_t d = 0; d < data->type.rank(); ++d) {
-    if (static_cast<std::int64_t>(d) != dim && n.in(1)->type.shape[d] > data->type.shape[d]) n.fail("indices are larger than the data");
+    if (static_cast<std::int64_t>(d) != dim && n.in(1)->type.shape[d] > data->type.shape[d])
+      n.fail("indices are larger than the data");
   }
   n.set(0, n.b.emit(OpKind::GatherElements, {data, n.in(1)}, {{"dim", dim}}));
 }
 
 void gather_nd(Node& n) {
-  n.set(0, n.b.emit(OpKind::GatherNd, {n.in(0), n.in(1)}, {{"batch_dims", n.attr("batch_dims", std::int64_t{0})}}));
+  n.set(0, n.b.emit(OpKind::GatherNd, {n.in(0), n.in(1)},
+                    {{"batch_dims", n.attr("batch_dims", std::int64_t{0})}}));
 }
 
 AttrList reduction(const Node& n, AttrList attrs) {
@@ -71,7 +74,8 @@ AttrList reduction(const Node& n, AttrList attrs) {
 void scatter_elements(Node& n) {
   const std::int64_t dim = n.axis(n.attr("axis", std::int64_t{0}), n.in(0)->type.rank());
   if (n.in(1)->type.rank() != n.in(0)->type.rank()) n.fail("indices and data differ in rank");
-  n.set(0, n.b.emit(OpKind::ScatterElements, {n.in(0), n.in(1), n.in(2)}, reduction(n, {{"dim", dim}})));
+  n.set(0, n.b.emit(OpKind::ScatterElements, {n.in(0), n.in(1), n.in(2)},
+                    reduction(n, {{"dim", dim}})));
 }
 
 void scatter_nd(Node& n) {
@@ -91,10 +95,12 @@ void one_hot(Node& n) {
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(rank); ++d) {
     if (d != dim) places.push_back(d);
   }
-  Value* hits = n.b.emit(OpKind::Equal, {n.b.iota(dim, ids->type.dtype, shape), n.b.broadcast(wrapped_ids(n, ids, depth), places, shape)});
+  Value* hits = n.b.emit(OpKind::Equal, {n.b.iota(dim, ids->type.dtype, shape),
+                                         n.b.broadcast(wrapped_ids(n, ids, depth), places, shape)});
   Value* off = n.b.reshape(n.b.slice(n.in(2), 0, 0, 1), {});
   Value* on = n.b.reshape(n.b.slice(n.in(2), 0, 1, 2), {});
-  n.set(0, n.b.emit(OpKind::Select, {hits, n.b.broadcast(on, {}, shape), n.b.broadcast(off, {}, shape)}));
+  n.set(0, n.b.emit(OpKind::Select,
+                    {hits, n.b.broadcast(on, {}, shape), n.b.broadcast(off, {}, shape)}));
 }
 
 void cum_sum(Node& n) {
@@ -108,7 +114,8 @@ void cum_sum(Node& n) {
 void arg_max(Node& n) {
   Value* x = n.in(0);
   const std::int64_t dim = n.axis(n.attr("axis", std::int64_t{0}), x->type.rank());
-  if (n.attr("select_last_index", std::int64_t{0}) != 0) n.fail("select_last_index is not supported");
+  if (n.attr("select_last_index", std::int64_t{0}) != 0)
+    n.fail("select_last_index is not supported");
   Value* best = n.b.emit(OpKind::ArgMax, {x}, {{"dim", dim}});
   n.set(0, keep_dims(n, best, x->type.shape, {dim}, n.attr("keepdims", std::int64_t{1}) != 0));
 }

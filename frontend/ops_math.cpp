@@ -22,15 +22,19 @@ void mat_mul(Node& n) {
   Value* b = n.in(1);
   if (a->type.rank() == 0 || b->type.rank() == 0) n.fail("a scalar operand");
   const bool vector_a = a->type.rank() == 1, vector_b = b->type.rank() == 1;
-  const std::size_t batch_a = vector_a ? 0 : a->type.rank() - 2, batch_b = vector_b ? 0 : b->type.rank() - 2;
+  const std::size_t batch_a = vector_a ? 0 : a->type.rank() - 2,
+                    batch_b = vector_b ? 0 : b->type.rank() - 2;
   const std::size_t batch = std::max(batch_a, batch_b);
   const std::string loops = fresh_loops(batch + 3, "");
   const char m = loops[batch], k = loops[batch + 1], j = loops[batch + 2];
   Shape sizes(batch, 1);
-  const auto size_at = [&](const Value* v, std::size_t own, std::size_t d) { return d < batch - own ? 1 : v->type.shape[d - (batch - own)]; };
+  const auto size_at = [&](const Value* v, std::size_t own, std::size_t d) {
+    return d < batch - own ? 1 : v->type.shape[d - (batch - own)];
+  };
   for (std::size_t d = 0; d < batch; ++d) {
     const std::int64_t x = size_at(a, batch_a, d), y = size_at(b, batch_b, d);
-    if (x != y && x != 1 && y != 1) n.fail(str("batch dimensions ", x, " and ", y, " do not broadcast"));
+    if (x != y && x != 1 && y != 1)
+      n.fail(str("batch dimensions ", x, " and ", y, " do not broadcast"));
     sizes[d] = x == 1 ? y : x;
   }
   const auto batched = [&](Value* v, std::size_t own) {
@@ -41,21 +45,27 @@ void mat_mul(Node& n) {
       kept.push_back(sizes[d]);
       result.loops += loops[d];
     }
-    kept.insert(kept.end(), v->type.shape.begin() + static_cast<std::ptrdiff_t>(own), v->type.shape.end());
+    kept.insert(kept.end(), v->type.shape.begin() + static_cast<std::ptrdiff_t>(own),
+                v->type.shape.end());
     result.value = n.b.reshape(v, kept);
     return result;
   };
   Batched left = batched(a, batch_a), right = batched(b, batch_b);
   left.loops += vector_a ? std::string(1, k) : std::string{m, k};
   right.loops += vector_b ? std::string(1, k) : std::string{k, j};
-  const std::int64_t ka = a->type.shape.back(), kb = vector_b ? b->type.shape[0] : b->type.shape[b->type.rank() - 2];
+  const std::int64_t ka = a->type.shape.back(),
+                     kb = vector_b ? b->type.shape[0] : b->type.shape[b->type.rank() - 2];
   if (ka != kb) n.fail(str("inner dimensions ", ka, " and ", kb, " differ"));
   std::string result;
   for (std::size_t d = 0; d < batch; ++d) {
-    if (left.loops.find(loops[d]) != std::string::npos || right.loops.find(loops[d]) != std::string::npos) result += loops[d];
+    if (left.loops.find(loops[d]) != std::string::npos ||
+        right.loops.find(loops[d]) != std::string::npos)
+      result += loops[d];
   }
-  const std::string computed = result + (vector_a ? "" : std::string(1, m)) + (vector_b ? "" : std::string(1, j));
-  Value* product = n.b.einsum({left.value, right.value}, str(left.loops, ",", right.loops, "->", computed));
+  const std::string computed =
+      result + (vector_a ? "" : std::string(1, m)) + (vector_b ? "" : std::string(1, j));
+  Value* product =
+      n.b.einsum({left.value, right.value}, str(left.loops, ",", right.loops, "->", computed));
   Shape shape = sizes;
   if (!vector_a) shape.push_back(a->type.shape[a->type.rank() - 2]);
   if (!vector_b) shape.push_back(b->type.shape.back());
@@ -66,7 +76,8 @@ void gemm(Node& n) {
   Value* a = n.in(0);
   Value* b = n.in(1);
   if (a->type.rank() != 2 || b->type.rank() != 2) n.fail("needs matrices");
-  const bool ta = n.attr("transA", std::int64_t{0}) != 0, tb = n.attr("transB", std::int64_t{0}) != 0;
+  const bool ta = n.attr("transA", std::int64_t{0}) != 0,
+             tb = n.attr("transB", std::int64_t{0}) != 0;
   const std::int64_t ka = a->type.shape[ta ? 0 : 1], kb = b->type.shape[tb ? 1 : 0];
   if (ka != kb) n.fail(str("inner dimensions ", ka, " and ", kb, " differ"));
   Value* y = n.b.einsum({a, b}, str(ta ? "km" : "mk", ",", tb ? "nk" : "kn", "->mn"));
@@ -102,7 +113,9 @@ EinsumTerms split_equation(const Node& n, std::string equation) {
       n.fail(str("equation ", quoted(equation), " has an unexpected character"));
     }
   }
-  if (terms.operands.size() != n.input_count()) n.fail(str("equation ", quoted(equation), " has ", terms.operands.size(), " terms, the node ", n.input_count(), " inputs"));
+  if (terms.operands.size() != n.input_count())
+    n.fail(str("equation ", quoted(equation), " has ", terms.operands.size(), " terms, the node ",
+               n.input_count(), " inputs"));
   return terms;
 }
 
@@ -117,7 +130,8 @@ void spell_ellipsis(const Node& n, EinsumTerms& terms, const std::vector<Value*>
     const std::size_t at = terms.operands[i].find("...");
     const std::size_t letters = terms.operands[i].size() - (at == std::string::npos ? 0 : 3);
     const std::size_t rank = operands[i]->type.rank();
-    if (rank < letters || (at == std::string::npos && rank != letters)) n.fail(str("term \"", terms.operands[i], "\" does not fit an input of rank ", rank));
+    if (rank < letters || (at == std::string::npos && rank != letters))
+      n.fail(str("term \"", terms.operands[i], "\" does not fit an input of rank ", rank));
     counts.push_back(at == std::string::npos ? 0 : rank - letters);
     most = std::max(most, counts.back());
   }
@@ -141,15 +155,18 @@ void spell_ellipsis(const Node& n, EinsumTerms& terms, const std::vector<Value*>
   if (terms.result.find('.') != std::string::npos) n.fail("the equation's dots are malformed");
 }
 
-// A letter that occurs twice in one term reads a diagonal: mask with an identity and sum one of the two away.
+// A letter that occurs twice in one term reads a diagonal: mask with an identity and sum one of the
+// two away.
 Value* diagonal(Node& n, Value* value, std::string& term) {
   for (std::size_t d = 0; d < term.size(); ++d) {
     const std::size_t again = term.find(term[d], d + 1);
     if (again == std::string::npos) continue;
-    if (value->type.shape[d] != value->type.shape[again]) n.fail(str("letter '", term[d], "' has two sizes"));
+    if (value->type.shape[d] != value->type.shape[again])
+      n.fail(str("letter '", term[d], "' has two sizes"));
     Value* rows = n.b.iota(static_cast<std::int64_t>(d), DType::I64, value->type.shape);
     Value* columns = n.b.iota(static_cast<std::int64_t>(again), DType::I64, value->type.shape);
-    Value* masked = n.b.emit(OpKind::Select, {n.b.emit(OpKind::Equal, {rows, columns}), value, n.b.fill_like(0, value)});
+    Value* masked = n.b.emit(
+        OpKind::Select, {n.b.emit(OpKind::Equal, {rows, columns}), value, n.b.fill_like(0, value)});
     value = n.b.reduce_sum(masked, {static_cast<std::int64_t>(again)});
     term.erase(again, 1);
     --d;
@@ -162,9 +179,11 @@ void einsum(Node& n) {
   std::vector<Value*> operands;
   for (std::size_t i = 0; i < n.input_count(); ++i) operands.push_back(n.in(i));
   spell_ellipsis(n, terms, operands);
-  for (std::size_t i = 0; i < operands.size(); ++i) operands[i] = diagonal(n, operands[i], terms.operands[i]);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    operands[i] = diagonal(n, operands[i], terms.operands[i]);
   for (char loop : terms.result) {
-    const bool read = std::ranges::any_of(terms.operands, [&](const std::string& t) { return t.find(loop) != std::string::npos; });
+    const bool read = std::ranges::any_of(
+        terms.operands, [&](const std::string& t) { return t.find(loop) != std::string::npos; });
     if (!read) n.fail(str("letter '", loop, "' of the result is in no term"));
   }
   while (operands.size() > 2) {  // pairwise from the left, keeping what is still needed
@@ -172,9 +191,11 @@ void einsum(Node& n) {
     for (std::size_t i = 2; i < operands.size(); ++i) later += terms.operands[i];
     std::string kept;
     for (char loop : terms.operands[0] + terms.operands[1]) {
-      if (later.find(loop) != std::string::npos && kept.find(loop) == std::string::npos) kept += loop;
+      if (later.find(loop) != std::string::npos && kept.find(loop) == std::string::npos)
+        kept += loop;
     }
-    operands[1] = n.b.einsum({operands[0], operands[1]}, str(terms.operands[0], ",", terms.operands[1], "->", kept));
+    operands[1] = n.b.einsum({operands[0], operands[1]},
+                             str(terms.operands[0], ",", terms.operands[1], "->", kept));
     terms.operands[1] = kept;
     operands.erase(operands.begin());
     terms.operands.erase(terms.operands.begin());
@@ -215,7 +236,8 @@ Value* plain_reduce(Node& n, OpKind kind, Value* x, const Ints& axes) {
 
 Value* mean_of(Node& n, Value* x, const Ints& axes) {
   double count = 1;
-  for (std::int64_t axis : axes) count *= static_cast<double>(x->type.shape[static_cast<std::size_t>(axis)]);
+  for (std::int64_t axis : axes)
+    count *= static_cast<double>(x->type.shape[static_cast<std::size_t>(axis)]);
   if (!is_float(x->type.dtype)) n.fail("mean of integers is not supported");
   return n.b.scale(n.b.reduce_sum(x, axes), 1.0 / count);
 }
@@ -236,22 +258,44 @@ void add_math_ops(TranslatorTable& t) {
   t["MatMul"] = mat_mul;
   t["Gemm"] = gemm;
   t["Einsum"] = einsum;
-  t["ReduceSum"] = [](Node& n) { reduce(n, 13, [](Node& m, Value* x, const Ints& a) { return m.b.reduce_sum(x, a); }); };
+  t["ReduceSum"] = [](Node& n) {
+    reduce(n, 13, [](Node& m, Value* x, const Ints& a) { return m.b.reduce_sum(x, a); });
+  };
   t["ReduceMean"] = [](Node& n) { reduce(n, 18, mean_of); };
-  t["ReduceMax"] = [](Node& n) { reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return plain_reduce(m, OpKind::ReduceMax, x, a); }); };
-  t["ReduceMin"] = [](Node& n) { reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return plain_reduce(m, OpKind::ReduceMin, x, a); }); };
-  t["ReduceProd"] = [](Node& n) { reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return plain_reduce(m, OpKind::ReduceProd, x, a); }); };
-  t["ReduceSumSquare"] = [](Node& n) { reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return m.b.reduce_sum(m.b.mul(x, x), a); }); };
+  t["ReduceMax"] = [](Node& n) {
+    reduce(n, 18, [](Node& m, Value* x, const Ints& a) {
+      return plain_reduce(m, OpKind::ReduceMax, x, a);
+    });
+  };
+  t["ReduceMin"] = [](Node& n) {
+    reduce(n, 18, [](Node& m, Value* x, const Ints& a) {
+      return plain_reduce(m, OpKind::ReduceMin, x, a);
+    });
+  };
+  t["ReduceProd"] = [](Node& n) {
+    reduce(n, 18, [](Node& m, Value* x, const Ints& a) {
+      return plain_reduce(m, OpKind::ReduceProd, x, a);
+    });
+  };
+  t["ReduceSumSquare"] = [](Node& n) {
+    reduce(n, 18,
+           [](Node& m, Value* x, const Ints& a) { return m.b.reduce_sum(m.b.mul(x, x), a); });
+  };
   t["ReduceL2"] = [](Node& n) {
-    reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return m.b.emit(OpKind::Sqrt, {m.b.reduce_sum(m.b.mul(x, x), a)}); });
+    reduce(n, 18, [](Node& m, Value* x, const Ints& a) {
+      return m.b.emit(OpKind::Sqrt, {m.b.reduce_sum(m.b.mul(x, x), a)});
+    });
   };
   t["ReduceL1"] = [](Node& n) {
-    reduce(n, 18, [](Node& m, Value* x, const Ints& a) { return m.b.reduce_sum(m.b.emit(OpKind::Abs, {x}), a); });
+    reduce(n, 18, [](Node& m, Value* x, const Ints& a) {
+      return m.b.reduce_sum(m.b.emit(OpKind::Abs, {x}), a);
+    });
   };
   t["ReduceLogSumExp"] = [](Node& n) { reduce(n, 18, log_sum_exp_of); };
   t["GlobalAveragePool"] = [](Node& n) {
     Ints axes;
-    for (std::size_t d = 2; d < n.in(0)->type.rank(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+    for (std::size_t d = 2; d < n.in(0)->type.rank(); ++d)
+      axes.push_back(static_cast<std::int64_t>(d));
     n.set(0, keep_dims(n, mean_of(n, n.in(0), axes), n.in(0)->type.shape, axes, true));
   };
 }

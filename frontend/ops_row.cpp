@@ -8,7 +8,8 @@
 namespace tessera {
 namespace {
 
-// From opset 13 along one axis. Before, the input is seen as a matrix that is cut before `axis` (default 1).
+// From opset 13 along one axis. Before, the input is seen as a matrix that is cut before `axis`
+// (default 1).
 template <OpKind kKind>
 void softmax(Node& n) {
   Value* x = n.in(0);
@@ -17,9 +18,11 @@ void softmax(Node& n) {
   if (n.opset() < 13) {
     const std::int64_t at = n.axis(n.attr("axis", std::int64_t{1}), shape.size() + 1);
     Shape matrix{1, 1};
-    for (std::size_t d = 0; d < shape.size(); ++d) matrix[static_cast<std::int64_t>(d) < at ? 0 : 1] *= shape[d];
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      matrix[static_cast<std::int64_t>(d) < at ? 0 : 1] *= shape[d];
     const bool last_only = at == static_cast<std::int64_t>(shape.size()) - 1;
-    n.set(0, last_only ? n.b.emit(kKind, {x}) : n.b.reshape(n.b.emit(kKind, {n.b.reshape(x, matrix)}), shape));
+    n.set(0, last_only ? n.b.emit(kKind, {x})
+                       : n.b.reshape(n.b.emit(kKind, {n.b.reshape(x, matrix)}), shape));
     return;
   }
   const std::int64_t axis = n.axis(n.attr("axis", std::int64_t{-1}), shape.size());
@@ -68,7 +71,9 @@ void set_statistic(Node& n, std::size_t output, Value* value, const Flattened& f
 void layer_norm(Node& n) {
   Value* x = n.in(0);
   const Flattened f = flattened(n, x, n.axis(n.attr("axis", std::int64_t{-1}), x->type.rank()));
-  const auto results = n.b.emit_all(OpKind::LayerNorm, {f.x, row_vector(n, 1, f, 1), row_vector(n, 2, f, 0)}, {{"eps", n.attr("epsilon", 1e-5)}});
+  const auto results =
+      n.b.emit_all(OpKind::LayerNorm, {f.x, row_vector(n, 1, f, 1), row_vector(n, 2, f, 0)},
+                   {{"eps", n.attr("epsilon", 1e-5)}});
   n.set(0, n.b.reshape(results[0], x->type.shape));
   set_statistic(n, 1, results[1], f);
   set_statistic(n, 2, results[2], f);
@@ -77,7 +82,8 @@ void layer_norm(Node& n) {
 void rms_norm(Node& n) {
   Value* x = n.in(0);
   const Flattened f = flattened(n, x, n.axis(n.attr("axis", std::int64_t{-1}), x->type.rank()));
-  const auto results = n.b.emit_all(OpKind::RmsNorm, {f.x, row_vector(n, 1, f, 1)}, {{"eps", n.attr("epsilon", 1e-5)}});
+  const auto results = n.b.emit_all(OpKind::RmsNorm, {f.x, row_vector(n, 1, f, 1)},
+                                    {{"eps", n.attr("epsilon", 1e-5)}});
   n.set(0, n.b.reshape(results[0], x->type.shape));
   set_statistic(n, 1, results[1], f);
 }
@@ -88,7 +94,8 @@ void softmax_cross_entropy_loss(Node& n) {
   Value* labels = n.in(1);
   const std::size_t rank = scores->type.rank();
   if (n.has(2)) n.fail("class weights are not supported");
-  if (rank < 2 || labels->type.rank() + 1 != rank) n.fail("scores need one dimension more than labels");
+  if (rank < 2 || labels->type.rank() + 1 != rank)
+    n.fail("scores need one dimension more than labels");
   Ints perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
   perm.erase(perm.begin() + 1);
@@ -103,7 +110,9 @@ void softmax_cross_entropy_loss(Node& n) {
   if (reduction == "sum" || reduction == "mean") {
     Value* total = n.b.reduce_sum(loss, all);
     if (reduction == "mean") {
-      Value* counts = n.b.cast(n.b.emit(OpKind::NotEqual, {labels, n.b.fill_like(static_cast<double>(ignore), labels)}), total->type.dtype);
+      Value* counts = n.b.cast(
+          n.b.emit(OpKind::NotEqual, {labels, n.b.fill_like(static_cast<double>(ignore), labels)}),
+          total->type.dtype);
       total = n.b.div(total, n.b.reduce_sum(counts, all));
     }
     loss = total;
@@ -113,7 +122,8 @@ void softmax_cross_entropy_loss(Node& n) {
   n.set(0, loss);
   if (n.output_count() > 1) {
     Ints back(rank);
-    for (std::size_t d = 0; d < rank; ++d) back[static_cast<std::size_t>(perm[d])] = static_cast<std::int64_t>(d);
+    for (std::size_t d = 0; d < rank; ++d)
+      back[static_cast<std::size_t>(perm[d])] = static_cast<std::int64_t>(d);
     n.set(1, n.b.transpose(n.b.emit(OpKind::LogSoftmax, {rows}), back));
   }
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kMaxRange = 1 << 24;
 
 Value* list(Node& n, const Ints& values) {
-  return n.b.constant(Tensor::of<std::int64_t>(DType::I64, {static_cast<std::int64_t>(values.size())}, values));
+  return n.b.constant(
+      Tensor::of<std::int64_t>(DType::I64, {static_cast<std::int64_t>(values.size())}, values));
 }
 
 void constant(Node& n) {
@@ -30,14 +31,16 @@ void constant(Node& n) {
   if (n.has_attr("value_floats")) {
     const std::vector<double> values = n.attr_floats("value_floats");
     Tensor tensor(DType::F32, {static_cast<std::int64_t>(values.size())});
-    for (std::size_t i = 0; i < values.size(); ++i) tensor.mutable_view<float>()[i] = static_cast<float>(values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      tensor.mutable_view<float>()[i] = static_cast<float>(values[i]);
     return n.set(0, n.b.constant(tensor));
   }
   n.fail("only dense numeric constants are supported");
 }
 
 Shape checked_shape(const Node& n, const Ints& sizes) {
-  if (sizes.size() > 16 || !sizes_are_sane(sizes)) n.fail(str("shape (", join(sizes, ","), ") is negative or too large"));
+  if (sizes.size() > 16 || !sizes_are_sane(sizes))
+    n.fail(str("shape (", join(sizes, ","), ") is negative or too large"));
   return sizes;
 }
 
@@ -52,7 +55,9 @@ void constant_of_shape(Node& n) {
 void shape(Node& n) {
   const Shape& sizes = n.in(0)->type.shape;
   const auto rank = static_cast<std::int64_t>(sizes.size());
-  const auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+  const auto clamp = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
   const std::int64_t start = clamp(n.attr("start", std::int64_t{0}));
   const std::int64_t end = clamp(n.attr("end", rank));
   Ints part;
@@ -87,7 +92,9 @@ void reshape(Node& n) {
   std::size_t open = target.size();
   for (std::size_t d = 0; d < target.size(); ++d) {
     if (target[d] == 0 && !allow_zero) {
-      if (d >= from.size()) n.fail(str("shape (", join(target, ","), ") copies dimension ", d, " which the input lacks"));
+      if (d >= from.size())
+        n.fail(
+            str("shape (", join(target, ","), ") copies dimension ", d, " which the input lacks"));
       target[d] = from[d];
     }
     if (target[d] == -1) {
@@ -156,7 +163,8 @@ void expand(Node& n) {
     const std::size_t back = shape.size() - 1 - d;
     const std::int64_t own = back < from.size() ? from[from.size() - 1 - back] : 1;
     const std::int64_t want = back < wanted.size() ? wanted[wanted.size() - 1 - back] : 1;
-    if (own != want && own != 1 && want != 1) n.fail(str("(", join(from, ","), ") does not expand to (", join(wanted, ","), ")"));
+    if (own != want && own != 1 && want != 1)
+      n.fail(str("(", join(from, ","), ") does not expand to (", join(wanted, ","), ")"));
     shape[d] = own == 1 ? want : own;
   }
   n.set(0, n.b.broadcast_to(n.in(0), checked_shape(n, shape)));
@@ -172,7 +180,8 @@ void tile(Node& n) {
   for (std::size_t d = 0; d < repeats.size(); ++d) {
     if (repeats[d] < 0) n.fail("repeats must not be negative");
     std::int64_t size = 0;
-    if (__builtin_mul_overflow(repeats[d], x->type.shape[d], &size)) n.fail("the result is too large");
+    if (__builtin_mul_overflow(repeats[d], x->type.shape[d], &size))
+      n.fail("the result is too large");
     spread.push_back(repeats[d]);
     dims.push_back(static_cast<std::int64_t>(spread.size()));
     spread.push_back(x->type.shape[d]);

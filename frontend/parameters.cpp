@@ -23,33 +23,51 @@ std::regex compiled(const std::string& pattern, const char* flag) {
   }
 }
 
-bool matches_any(const std::vector<std::string>& patterns, const std::string& name, const char* flag) {
-  return std::ranges::any_of(patterns, [&](const std::string& p) { return std::regex_search(name, compiled(p, flag)); });
+bool matches_any(const std::vector<std::string>& patterns, const std::string& name,
+                 const char* flag) {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& p) { return std::regex_search(name, compiled(p, flag)); });
 }
 
 // Ops that only move or retype their first input.
 bool passes_through(const onnx::NodeProto& node, int input) {
-  static const std::set<std::string> kOps{"Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Cast", "CastLike", "Flatten", "Slice", "Split", "Expand"};
+  static const std::set<std::string> kOps{"Identity", "Transpose", "Reshape",  "Unsqueeze",
+                                          "Squeeze",  "Cast",      "CastLike", "Flatten",
+                                          "Slice",    "Split",     "Expand"};
   return input == 0 && kOps.contains(node.op_type());
 }
 
 bool is_weight_use(const onnx::NodeProto& node, int input) {
-  static const std::map<std::string, std::set<int>> kUses{
-      {"MatMul", {0, 1}}, {"Gemm", {0, 1, 2}}, {"Conv", {1, 2}}, {"Add", {0, 1}}, {"Sub", {0, 1}}, {"Mul", {0, 1}},
-      {"Div", {0, 1}}, {"Gather", {0}}, {"LayerNormalization", {1, 2}}, {"RMSNormalization", {1}}, {"SimplifiedLayerNormalization", {1}},
-      {"Einsum", {0, 1, 2, 3}}, {"Concat", {0, 1, 2, 3}}, {"PRelu", {1}}, {"Attention", {0, 1, 2}}};
+  static const std::map<std::string, std::set<int>> kUses{{"MatMul", {0, 1}},
+                                                          {"Gemm", {0, 1, 2}},
+                                                          {"Conv", {1, 2}},
+                                                          {"Add", {0, 1}},
+                                                          {"Sub", {0, 1}},
+                                                          {"Mul", {0, 1}},
+                                                          {"Div", {0, 1}},
+                                                          {"Gather", {0}},
+                                                          {"LayerNormalization", {1, 2}},
+                                                          {"RMSNormalization", {1}},
+                                                          {"SimplifiedLayerNormalization", {1}},
+                                                          {"Einsum", {0, 1, 2, 3}},
+                                                          {"Concat", {0, 1, 2, 3}},
+                                                          {"PRelu", {1}},
+                                                          {"Attention", {0, 1, 2}}};
   const auto found = kUses.find(node.op_type());
   return found != kUses.end() && found->second.contains(input);
 }
 
-bool is_trig(const onnx::NodeProto& node) { return node.op_type() == "Sin" || node.op_type() == "Cos"; }
+bool is_trig(const onnx::NodeProto& node) {
+  return node.op_type() == "Sin" || node.op_type() == "Cos";
+}
 
 template <class T>
 bool equal_copies(const Tensor& a, const Tensor& table, bool transposed) {
   const auto x = a.view<T>();
   const auto t = table.view<T>();
   if (!transposed) return std::equal(x.begin(), x.end(), t.begin());
-  const auto rows = static_cast<std::size_t>(table.shape()[0]), columns = static_cast<std::size_t>(table.shape()[1]);
+  const auto rows = static_cast<std::size_t>(table.shape()[0]),
+             columns = static_cast<std::size_t>(table.shape()[1]);
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t c = 0; c < columns; ++c) {
       if (x[c * rows + r] != t[r * columns + c]) return false;
@@ -65,23 +83,29 @@ bool is_splat(const Tensor& tensor) {
 }
 
 bool same_content(const Tensor& a, const Tensor& table, bool transposed) {
-  if (byte_size(a.dtype()) == 8) return !is_splat<std::uint64_t>(table) && equal_copies<std::uint64_t>(a, table, transposed);
-  if (byte_size(a.dtype()) == 4) return !is_splat<std::uint32_t>(table) && equal_copies<std::uint32_t>(a, table, transposed);
+  if (byte_size(a.dtype()) == 8)
+    return !is_splat<std::uint64_t>(table) && equal_copies<std::uint64_t>(a, table, transposed);
+  if (byte_size(a.dtype()) == 4)
+    return !is_splat<std::uint32_t>(table) && equal_copies<std::uint32_t>(a, table, transposed);
   return !is_splat<std::uint16_t>(table) && equal_copies<std::uint16_t>(a, table, transposed);
 }
 
 }  // namespace
 
-ParameterRules::ParameterRules(const ModelFile& file, const onnx::GraphProto& graph, const ImportOptions& options)
+ParameterRules::ParameterRules(const ModelFile& file, const onnx::GraphProto& graph,
+                               const ImportOptions& options)
     : file_(file), graph_(graph), options_(options) {
   for (int n = 0; n < graph.node_size(); ++n) {
-    for (int i = 0; i < graph.node(n).input_size(); ++i) readers_[graph.node(n).input(i)].push_back({n, i});
+    for (int i = 0; i < graph.node(n).input_size(); ++i)
+      readers_[graph.node(n).input(i)].push_back({n, i});
   }
-  for (const onnx::TensorProto& tensor : graph.initializer()) roles_[tensor.name()] = decide(tensor);
+  for (const onnx::TensorProto& tensor : graph.initializer())
+    roles_[tensor.name()] = decide(tensor);
   if (options.retie) find_ties();
 }
 
-void ParameterRules::collect_uses(const std::string& name, std::vector<Use>& uses, int depth) const {
+void ParameterRules::collect_uses(const std::string& name, std::vector<Use>& uses,
+                                  int depth) const {
   const auto readers = readers_.find(name);
   if (readers == readers_.end() || depth > kMaxDepth) return;
   for (const Use& use : readers->second) {
@@ -94,7 +118,8 @@ void ParameterRules::collect_uses(const std::string& name, std::vector<Use>& use
   }
 }
 
-// Whether everything that is computed from this value passes a sine or cosine before anything else: rotary frequencies.
+// Whether everything that is computed from this value passes a sine or cosine before anything else:
+// rotary frequencies.
 bool ParameterRules::leads_only_to_trig(const std::string& name, int depth) const {
   const auto readers = readers_.find(name);
   if (readers == readers_.end() || depth > kMaxDepth) return false;
@@ -103,7 +128,9 @@ bool ParameterRules::leads_only_to_trig(const std::string& name, int depth) cons
     if (is_trig(node)) return true;
     static const std::set<std::string> kCarriers{"Mul", "MatMul", "Einsum", "Concat", "Add"};
     if (!passes_through(node, use.input) && !kCarriers.contains(node.op_type())) return false;
-    return std::ranges::all_of(node.output(), [&](const std::string& output) { return leads_only_to_trig(output, depth + 1); });
+    return std::ranges::all_of(node.output(), [&](const std::string& output) {
+      return leads_only_to_trig(output, depth + 1);
+    });
   });
 }
 
@@ -126,8 +153,10 @@ InitializerRole ParameterRules::decide(const onnx::TensorProto& tensor) const {
   std::vector<Use> uses;
   collect_uses(tensor.name(), uses, 0);
   if (uses.empty()) return {false, "nothing reads it"};
-  const auto use = std::ranges::find_if(uses, [&](const Use& u) { return is_weight_use(graph_.node(u.node), u.input); });
-  if (use == uses.end()) return {false, str("read by ", graph_.node(uses[0].node).op_type(), " only")};
+  const auto use = std::ranges::find_if(
+      uses, [&](const Use& u) { return is_weight_use(graph_.node(u.node), u.input); });
+  if (use == uses.end())
+    return {false, str("read by ", graph_.node(uses[0].node).op_type(), " only")};
   if (leads_only_to_trig(tensor.name(), 0)) return {false, "frequencies of a sine or cosine"};
   const std::string& op = graph_.node(use->node).op_type();
   if ((op == "Add" || op == "Sub") && has_mask_values(tensor)) return {false, "values of a mask"};
@@ -140,15 +169,20 @@ void ParameterRules::find_ties() {
   std::vector<const onnx::TensorProto*> tables;
   for (const onnx::TensorProto& tensor : graph_.initializer()) {
     const auto readers = readers_.find(tensor.name());
-    if (!roles_[tensor.name()].parameter || tensor.dims_size() != 2 || readers == readers_.end()) continue;
-    const bool looked_up = std::ranges::any_of(readers->second, [&](const Use& u) { return graph_.node(u.node).op_type() == "Gather" && u.input == 0; });
+    if (!roles_[tensor.name()].parameter || tensor.dims_size() != 2 || readers == readers_.end())
+      continue;
+    const bool looked_up = std::ranges::any_of(readers->second, [&](const Use& u) {
+      return graph_.node(u.node).op_type() == "Gather" && u.input == 0;
+    });
     if (looked_up) tables.push_back(&tensor);
   }
   for (const onnx::TensorProto* table : tables) {
     std::optional<Tensor> values;
     for (const onnx::TensorProto& other : graph_.initializer()) {
       const bool is_table = std::ranges::find(tables, &other) != tables.end();
-      if (is_table || !roles_[other.name()].parameter || other.dims_size() != 2 || other.data_type() != table->data_type()) continue;
+      if (is_table || !roles_[other.name()].parameter || other.dims_size() != 2 ||
+          other.data_type() != table->data_type())
+        continue;
       const bool same = other.dims(0) == table->dims(0) && other.dims(1) == table->dims(1);
       const bool transposed = other.dims(0) == table->dims(1) && other.dims(1) == table->dims(0);
       if ((!same && !transposed) || ties_.contains(other.name())) continue;
@@ -164,7 +198,8 @@ void ParameterRules::find_ties() {
 }
 
 void apply_trainable_patterns(Module& module, const ImportOptions& options) {
-  const auto apply = [&](const std::vector<std::string>& patterns, const char* flag, bool trainable) {
+  const auto apply = [&](const std::vector<std::string>& patterns, const char* flag,
+                         bool trainable) {
     for (const std::string& pattern : patterns) {
       const std::regex regex = compiled(pattern, flag);
       bool any = false;
@@ -173,7 +208,9 @@ void apply_trainable_patterns(Module& module, const ImportOptions& options) {
         source.trainable = trainable;
         any = true;
       }
-      if (!any) throw CompileError(flag, str("'", pattern, "' matches no parameter"), {"parameters are listed by `tessera compile --remarks`"});
+      if (!any)
+        throw CompileError(flag, str("'", pattern, "' matches no parameter"),
+                           {"parameters are listed by `tessera compile --remarks`"});
     }
   };
   apply(options.freeze, "--freeze", false);

@@ -20,10 +20,14 @@ struct InitializerRole {
 
 class ParameterRules {
  public:
-  ParameterRules(const ModelFile& file, const onnx::GraphProto& graph, const ImportOptions& options);
+  ParameterRules(const ModelFile& file, const onnx::GraphProto& graph,
+                 const ImportOptions& options);
 
-  const InitializerRole& role(const std::string& initializer) const { return roles_.at(initializer); }
-  // The lookup table that this initializer is a copy of ("" if none), and whether the copy is transposed.
+  const InitializerRole& role(const std::string& initializer) const {
+    return roles_.at(initializer);
+  }
+  // The lookup table that this initializer is a copy of ("" if none), and whether the copy is
+  // transposed.
   struct Tie {
     std::string table;
     bool transposed = false;

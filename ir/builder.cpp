@@ -10,16 +10,20 @@
 namespace tessera {
 namespace {
 
-bool is_fill(const Value* value) { return value->def != nullptr && value->def->kind == OpKind::Fill; }
+bool is_fill(const Value* value) {
+  return value->def != nullptr && value->def->kind == OpKind::Fill;
+}
 
 }  // namespace
 
 std::vector<Value*> Builder::finish(Op* op) {
   op->origin = origin_;
   std::vector<Value*> results;
-  const bool foldable = folder_ && op->kind != OpKind::Constant && std::ranges::all_of(op->operands, [&](Value* v) {
-    return v->def != nullptr && (v->def->kind == OpKind::Constant || v->def->kind == OpKind::Fill);
-  });
+  const bool foldable =
+      folder_ && op->kind != OpKind::Constant && std::ranges::all_of(op->operands, [&](Value* v) {
+        return v->def != nullptr &&
+               (v->def->kind == OpKind::Constant || v->def->kind == OpKind::Fill);
+      });
   if (foldable) {
     const std::vector<Tensor> tensors = folder_(*op);
     if (!tensors.empty()) {
@@ -35,14 +39,16 @@ std::vector<Value*> Builder::finish(Op* op) {
 
 std::vector<Value*> Builder::emit_all(OpKind kind, std::vector<Value*> operands, AttrList attrs) {
   TESSERA_CHECK(!op_def(kind).explicit_type, mnemonic(kind), " needs an explicit result type");
-  Op probe;  // carries operands and attributes for inference; not in any list, so use lists stay exact
+  Op probe;  // carries operands and attributes for inference; not in any list, so use lists stay
+             // exact
   probe.kind = kind;
   probe.attrs = attrs;
   probe.operands = operands;
   probe.origin = origin_;
   std::vector<Type> types = infer_types(probe);
   const std::string name = name_.empty() ? std::string(mnemonic(kind)) : name_;
-  return finish(func_.insert(where_, kind, std::move(operands), std::move(attrs), std::move(types), name));
+  return finish(
+      func_.insert(where_, kind, std::move(operands), std::move(attrs), std::move(types), name));
 }
 
 Value* Builder::emit(OpKind kind, std::vector<Value*> operands, AttrList attrs) {
@@ -52,11 +58,14 @@ Value* Builder::emit(OpKind kind, std::vector<Value*> operands, AttrList attrs) 
 Value* Builder::emit_typed(OpKind kind, std::vector<Value*> operands, AttrList attrs, Type type) {
   TESSERA_CHECK(op_def(kind).explicit_type, mnemonic(kind), " infers its result type");
   const std::string name = name_.empty() ? std::string(mnemonic(kind)) : name_;
-  return finish(func_.insert(where_, kind, std::move(operands), std::move(attrs), {std::move(type)}, name)).front();
+  return finish(func_.insert(where_, kind, std::move(operands), std::move(attrs), {std::move(type)},
+                             name))
+      .front();
 }
 
 Value* Builder::constant(const Tensor& tensor) {
-  return emit_typed(OpKind::Constant, {}, {{"data", module_.add_constant(tensor)}}, {tensor.dtype(), tensor.shape()});
+  return emit_typed(OpKind::Constant, {}, {{"data", module_.add_constant(tensor)}},
+                    {tensor.dtype(), tensor.shape()});
 }
 
 Value* Builder::fill(double value, DType dtype, Shape shape) {
@@ -76,10 +85,11 @@ Value* Builder::reshape(Value* value, Shape shape) {
   if (value->type.shape == shape) return value;
   if (!sizes_are_sane(shape) || elements(shape) != elements(value->type.shape)) {
     throw CompileError(origin_.empty() ? "" : str("node '", origin_, "'"),
-                       str("reshape: (", join(value->type.shape, ","), ") has another count of elements than (",
-                           join(shape, ","), ")"));
+                       str("reshape: (", join(value->type.shape, ","),
+                           ") has another count of elements than (", join(shape, ","), ")"));
   }
-  if (is_fill(value)) return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
+  if (is_fill(value))
+    return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
   return emit_typed(OpKind::Reshape, {value}, {}, {value->type.dtype, std::move(shape)});
 }
 
@@ -90,8 +100,10 @@ Value* Builder::transpose(Value* value, Ints perm) {
 
 Value* Builder::broadcast(Value* value, Ints dims, Shape shape) {
   if (value->type.shape == shape) return value;
-  if (is_fill(value)) return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
-  return emit_typed(OpKind::Broadcast, {value}, {{"dims", std::move(dims)}}, {value->type.dtype, std::move(shape)});
+  if (is_fill(value))
+    return fill(value->def->attrs.number("value"), value->type.dtype, std::move(shape));
+  return emit_typed(OpKind::Broadcast, {value}, {{"dims", std::move(dims)}},
+                    {value->type.dtype, std::move(shape)});
 }
 
 Value* Builder::broadcast_to(Value* value, const Shape& shape) {
@@ -109,7 +121,8 @@ Value* Builder::broadcast_to(Value* value, const Shape& shape) {
 
 Value* Builder::broadcast_rows(Value* value, const Value* like) {
   Ints dims(value->type.rank());
-  std::iota(dims.begin(), dims.end(), static_cast<std::int64_t>(like->type.rank() - value->type.rank()));
+  std::iota(dims.begin(), dims.end(),
+            static_cast<std::int64_t>(like->type.rank() - value->type.rank()));
   return broadcast(value, dims, like->type.shape);
 }
 
@@ -119,9 +132,12 @@ Value* Builder::broadcast_columns(Value* value, const Value* like) {
   return broadcast(value, dims, like->type.shape);
 }
 
-Value* Builder::slice(Value* value, std::int64_t dim, std::int64_t start, std::int64_t stop, std::int64_t step) {
-  if (start == 0 && step == 1 && stop == value->type.shape[static_cast<std::size_t>(dim)]) return value;
-  return emit(OpKind::Slice, {value}, {{"dim", dim}, {"start", start}, {"stop", stop}, {"step", step}});
+Value* Builder::slice(Value* value, std::int64_t dim, std::int64_t start, std::int64_t stop,
+                      std::int64_t step) {
+  if (start == 0 && step == 1 && stop == value->type.shape[static_cast<std::size_t>(dim)])
+    return value;
+  return emit(OpKind::Slice, {value},
+              {{"dim", dim}, {"start", start}, {"stop", stop}, {"step", step}});
 }
 
 Value* Builder::reduce_sum(Value* value, Ints dims) {
@@ -144,7 +160,8 @@ std::optional<double> splat_of(const Module& module, const Value* value) {
     const OpKind kind = value->def->kind;
     if (kind == OpKind::Fill) return value->def->attrs.number("value");
     if (kind == OpKind::Constant) break;
-    if (kind != OpKind::Broadcast && kind != OpKind::Reshape && kind != OpKind::Transpose && kind != OpKind::Slice) {
+    if (kind != OpKind::Broadcast && kind != OpKind::Reshape && kind != OpKind::Transpose &&
+        kind != OpKind::Slice) {
       return std::nullopt;
     }
     value = value->def->operand(0);
@@ -153,7 +170,8 @@ std::optional<double> splat_of(const Module& module, const Value* value) {
   if (tensor == nullptr || tensor->size() == 0) return std::nullopt;
   const std::size_t bytes = byte_size(tensor->dtype());
   for (std::int64_t i = 1; i < tensor->size(); ++i) {
-    if (std::memcmp(tensor->data(), tensor->data() + static_cast<std::size_t>(i) * bytes, bytes) != 0) {
+    if (std::memcmp(tensor->data(), tensor->data() + static_cast<std::size_t>(i) * bytes, bytes) !=
+        0) {
       return std::nullopt;
     }
   }

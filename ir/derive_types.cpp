@@ -1,4 +1,5 @@
-// Which result types follow from which operand types: the sharding rules V5 to V10, read off the index map.
+// Which result types follow from which operand types: the sharding rules V5 to V10, read off the
+// index map.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -22,8 +23,9 @@ struct Deriver {
     for (std::size_t d = 0; d < term.size(); ++d) {
       const auto [found, fresh] = loops.try_emplace(term[d], value.type.cuts[d]);
       if (fresh || found->second == value.type.cuts[d]) continue;
-      problem(str("V5: loop '", term[d], "' of ", map.text(), " is cut by {", grid.text(found->second), "} and by {",
-                  grid.text(value.type.cuts[d]), "} (dimension ", d, " of %", value.name, ")"));
+      problem(str("V5: loop '", term[d], "' of ", map.text(), " is cut by {",
+                  grid.text(found->second), "} and by {", grid.text(value.type.cuts[d]),
+                  "} (dimension ", d, " of %", value.name, ")"));
     }
   }
 
@@ -40,16 +42,19 @@ struct Deriver {
     Axes used;
     for (const auto& [loop, axes] : loops) {
       if (!axes.empty() && (map.is_whole(loop) || map.is_expandable(loop))) {
-        problem(str("V7: loop '", loop, "' of ", map.text(), " must be whole, is cut by {", grid.text(axes), "}"));
+        problem(str("V7: loop '", loop, "' of ", map.text(), " must be whole, is cut by {",
+                    grid.text(axes), "}"));
       }
       if (intersects(used, axes)) {
-        problem(str("V6: {", grid.text(axes), "} cuts loop '", loop, "' and another loop of ", map.text()));
+        problem(str("V6: {", grid.text(axes), "} cuts loop '", loop, "' and another loop of ",
+                    map.text()));
       }
       used = concatenated(std::move(used), axes);
     }
   }
 
-  // Operands that carry partials, checked against the op's linearity (V9). Returns what passes to the results.
+  // Operands that carry partials, checked against the op's linearity (V9). Returns what passes to
+  // the results.
   Partial passing() {
     const OpDef& def = op_def(op.kind);
     std::vector<std::size_t> partial;
@@ -60,12 +65,13 @@ struct Deriver {
     const Partial first = op.operands[partial[0]]->type.partial;
     for (std::size_t i : partial) {
       if (!(op.operands[i]->type.partial == first)) {
-        problem(str("V9: operands are partial over different axes or operators (%", op.operands[i]->name, ")"));
+        problem(str("V9: operands are partial over different axes or operators (%",
+                    op.operands[i]->name, ")"));
       }
     }
     if (const std::string why = refusal(def, partial, first); !why.empty()) {
-      problem(str("V9: ", mnemonic(op.kind), " cannot take %", op.operands[partial[0]]->name, ", which is partial(",
-                  name(first.op), ": ", grid.text(first.axes), "): ", why));
+      problem(str("V9: ", mnemonic(op.kind), " cannot take %", op.operands[partial[0]]->name,
+                  ", which is partial(", name(first.op), ": ", grid.text(first.axes), "): ", why));
     }
     for (const auto& [loop, axes] : loops) {
       if (intersects(axes, first.axes)) {
@@ -75,7 +81,8 @@ struct Deriver {
     return first;
   }
 
-  std::string refusal(const OpDef& def, const std::vector<std::size_t>& partial, const Partial& value) const {
+  std::string refusal(const OpDef& def, const std::vector<std::size_t>& partial,
+                      const Partial& value) const {
     const bool same_reduction = family(op.kind) == OpFamily::Reduction && def.reduce == value.op &&
                                 op.kind != OpKind::ArgMax && op.kind != OpKind::CumSum;
     if (value.op != ReduceOp::Sum && !def.moves_only && !same_reduction) {
@@ -87,15 +94,19 @@ struct Deriver {
     }
     if (same_reduction) return {};
     switch (def.linear) {
-      case Linearity::Opaque: return "it is not linear";
+      case Linearity::Opaque:
+        return "it is not linear";
       case Linearity::Joint:
         return partial.size() == op.operands.size() ? "" : "all operands must be partial, or none";
-      case Linearity::Multi: return partial.size() == 1 ? "" : "at most one operand may be partial";
+      case Linearity::Multi:
+        return partial.size() == 1 ? "" : "at most one operand may be partial";
       case Linearity::First:
-        return partial.size() == 1 && partial[0] == 0 ? "" : "only the first operand may be partial";
+        return partial.size() == 1 && partial[0] == 0 ? ""
+                                                      : "only the first operand may be partial";
       case Linearity::Branches:
-        return partial[0] != 0 && partial.size() + 1 == op.operands.size() ? ""
-                                                                           : "all operands but the first, or none";
+        return partial[0] != 0 && partial.size() + 1 == op.operands.size()
+                   ? ""
+                   : "all operands but the first, or none";
     }
     return {};
   }
@@ -111,7 +122,8 @@ struct Deriver {
     type.partial = passed;
     if (!reduced.empty()) {
       const ReduceOp own = op_def(op.kind).reduce;
-      if (!passed.axes.empty() && passed.op != own) problem("V9: two different reduce operators would mix");
+      if (!passed.axes.empty() && passed.op != own)
+        problem("V9: two different reduce operators would mix");
       type.partial = {own, concatenated(passed.axes, reduced)};
       std::ranges::sort(type.partial.axes);
     }
@@ -134,7 +146,9 @@ struct CollectiveDeriver {
   const Grid& grid;
   Derived out = {};
 
-  void problem(const std::string& text) { out.problems.push_back(str("V10: ", mnemonic(op.kind), " ", text)); }
+  void problem(const std::string& text) {
+    out.problems.push_back(str("V10: ", mnemonic(op.kind), " ", text));
+  }
 
   bool dim_fits(const char* attr) {
     const std::int64_t dim = op.attrs.integer(attr);
@@ -153,14 +167,15 @@ struct CollectiveDeriver {
   }
 
   void append(Type& type, std::size_t dim, const Axes& axes) {
-    if (intersects(type.used_axes(), axes)) problem(str("over ", grid.text(axes), ": an axis is in use already"));
+    if (intersects(type.used_axes(), axes))
+      problem(str("over ", grid.text(axes), ": an axis is in use already"));
     type.cuts[dim] = concatenated(type.cuts[dim], axes);
   }
 
   void strip(Type& type, std::size_t dim, const Axes& axes) {
     if (!ends_with(type.cuts[dim], axes)) {
-      problem(str("over ", grid.text(axes), ": dimension ", dim, " is cut by {", grid.text(type.cuts[dim]),
-                  "}, which does not end so"));
+      problem(str("over ", grid.text(axes), ": dimension ", dim, " is cut by {",
+                  grid.text(type.cuts[dim]), "}, which does not end so"));
       return;
     }
     type.cuts[dim].resize(type.cuts[dim].size() - axes.size());
@@ -170,7 +185,9 @@ struct CollectiveDeriver {
     Type type = op.operands[0]->type;
     if (op.kind == OpKind::Reshard) return {{op.results[0]->type}, {}};
     const Axes& over = op.attrs.axes("over");
-    const auto dim = [&](const char* attr) { return static_cast<std::size_t>(op.attrs.integer(attr)); };
+    const auto dim = [&](const char* attr) {
+      return static_cast<std::size_t>(op.attrs.integer(attr));
+    };
     if (op.kind == OpKind::AllReduce) {
       reduce(type, over);
     } else if (op.kind == OpKind::AllGather && dim_fits("dim")) {
@@ -185,7 +202,8 @@ struct CollectiveDeriver {
       append(type, dim("to"), over);
     } else if (op.kind == OpKind::KeepOnFirst) {
       if (intersects(type.used_axes(), over)) problem("an axis is in use already");
-      if (!type.partial.axes.empty() && type.partial.op != ReduceOp::Sum) problem("operand is a partial of another operator");
+      if (!type.partial.axes.empty() && type.partial.op != ReduceOp::Sum)
+        problem("operand is a partial of another operator");
       type.partial = {ReduceOp::Sum, concatenated(type.partial.axes, over)};
       std::ranges::sort(type.partial.axes);
     }
@@ -207,6 +225,8 @@ Derived derive_types(const Op& op, const Grid& grid) {
   return Deriver{op, grid, index_map(op)}.run();
 }
 
-Derived derive_collective(const Op& op, const Grid& grid) { return CollectiveDeriver{op, grid}.run(); }
+Derived derive_collective(const Op& op, const Grid& grid) {
+  return CollectiveDeriver{op, grid}.run();
+}
 
 }  // namespace tessera

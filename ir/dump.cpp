@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kConstantsFile = "constants.safetensors";
 
-// Dumps of one pipeline share the file: constants are named by content, so they are only ever added.
+// Dumps of one pipeline share the file: constants are named by content, so they are only ever
+// added.
 void add_constants(const Module& module, const std::filesystem::path& path) {
   std::map<std::string, Tensor> tensors;
   std::error_code error;
@@ -35,11 +36,14 @@ void write_module(const Module& module, const std::filesystem::path& path) {
 
 Module read_module(const std::filesystem::path& path) {
   const auto load = [&](const std::string& file, const std::string& key) {
-    if (file.find('/') != std::string::npos) throw CompileError(path.string(), str("constants file ", quoted(file), " is not beside the module"));
+    if (file.find('/') != std::string::npos)
+      throw CompileError(path.string(),
+                         str("constants file ", quoted(file), " is not beside the module"));
     const std::filesystem::path beside = path.parent_path() / file;
     const SafetensorsIndex index = read_safetensors_index(beside);
     const auto found = index.tensors.find(key);
-    if (found == index.tensors.end()) throw CompileError(beside.string(), str("has no tensor ", quoted(key)));
+    if (found == index.tensors.end())
+      throw CompileError(beside.string(), str("has no tensor ", quoted(key)));
     return read_safetensor(beside, found->second);
   };
   return parse_module(read_text(path), path.string(), load);

@@ -8,19 +8,26 @@ namespace tessera {
 
 std::string_view name(ArgKind kind) {
   switch (kind) {
-    case ArgKind::Input: return "input";
-    case ArgKind::Param: return "param";
-    case ArgKind::State: return "state";
+    case ArgKind::Input:
+      return "input";
+    case ArgKind::Param:
+      return "param";
+    case ArgKind::State:
+      return "state";
   }
   return {};
 }
 
 std::string_view name(Level level) {
   switch (level) {
-    case Level::Logical: return "logical";
-    case Level::Assigned: return "assigned";
-    case Level::Sharded: return "sharded";
-    case Level::Scheduled: return "scheduled";
+    case Level::Logical:
+      return "logical";
+    case Level::Assigned:
+      return "assigned";
+    case Level::Sharded:
+      return "sharded";
+    case Level::Scheduled:
+      return "scheduled";
   }
   return {};
 }
@@ -35,7 +42,8 @@ Value* Func::add_arg(const std::string& name, Type type, ArgKind kind) {
 }
 
 void Func::erase_arg(Value* arg) {
-  TESSERA_CHECK(arg->def == nullptr && !has_uses(arg), "erasing argument %", arg->name, " which is in use");
+  TESSERA_CHECK(arg->def == nullptr && !has_uses(arg), "erasing argument %", arg->name,
+                " which is in use");
   names_.erase(arg->name);
   args_.erase(args_.begin() + arg->index);
   for (std::size_t i = 0; i < args_.size(); ++i) args_[i].value->index = static_cast<int>(i);
@@ -103,7 +111,8 @@ void Func::replace_all_uses(Value* old, Value* replacement) {
 }
 
 bool Func::is_result(const Value* value) const {
-  return std::ranges::any_of(results, [&](const FuncResult& result) { return result.value == value; });
+  return std::ranges::any_of(results,
+                             [&](const FuncResult& result) { return result.value == value; });
 }
 
 bool Func::has_uses(const Value* value) const { return !value->users.empty() || is_result(value); }
@@ -154,11 +163,13 @@ Func* Module::find(std::string_view name) const {
 }
 
 std::string Module::add_constant(const Tensor& tensor) {
-  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a over dtype, shape and bytes; equality is checked below
+  std::uint64_t hash =
+      14695981039346656037ull;  // FNV-1a over dtype, shape and bytes; equality is checked below
   const auto mix = [&](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211ull; };
   mix(static_cast<std::uint64_t>(tensor.dtype()));
   for (std::int64_t size : tensor.shape()) mix(static_cast<std::uint64_t>(size) + 0x9e37u);
-  for (std::size_t i = 0; i < tensor.bytes(); ++i) mix(static_cast<std::uint64_t>(tensor.data()[i]));
+  for (std::size_t i = 0; i < tensor.bytes(); ++i)
+    mix(static_cast<std::uint64_t>(tensor.data()[i]));
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string key = "c";
   for (int shift = 60; shift >= 28; shift -= 4) key += kHex[(hash >> shift) & 15];

@@ -1,5 +1,5 @@
-// Module, Func, Op, Value: a module owns functions, a function owns a straight list of ops, the order of the list is
-// the schedule. Use lists are kept exact by set_operand and replace_all_uses.
+// Module, Func, Op, Value: a module owns functions, a function owns a straight list of ops, the
+// order of the list is the schedule. Use lists are kept exact by set_operand and replace_all_uses.
 #pragma once
 #include <list>
 #include <map>
@@ -23,9 +23,10 @@ struct Op;
 struct Value {
   std::string name;
   Type type;
-  Op* def = nullptr;        // null: an argument
-  int index = 0;            // which result of def, or which argument
-  std::vector<Op*> users;   // one entry per use, in no order; results of the function are not counted
+  Op* def = nullptr;  // null: an argument
+  int index = 0;      // which result of def, or which argument
+  std::vector<Op*>
+      users;  // one entry per use, in no order; results of the function are not counted
 };
 
 // Which axes cut each loop of an op's index map (Assigned level).
@@ -58,7 +59,8 @@ struct Arg {
   ArgKind kind = ArgKind::Input;
 };
 
-// `updates`: the value becomes the new content of the argument called `name`. Otherwise an output of that name.
+// `updates`: the value becomes the new content of the argument called `name`. Otherwise an output
+// of that name.
 struct FuncResult {
   Value* value = nullptr;
   std::string name;
@@ -78,7 +80,9 @@ class Func {
   const std::vector<Arg>& args() const { return args_; }
   std::vector<Arg>& args() { return args_; }
   Value* find_arg(std::string_view name) const;  // null if absent
-  const Arg& arg_of(const Value* value) const { return args_[static_cast<std::size_t>(value->index)]; }
+  const Arg& arg_of(const Value* value) const {
+    return args_[static_cast<std::size_t>(value->index)];
+  }
 
   OpList& ops() { return ops_; }
   const OpList& ops() const { return ops_; }
@@ -87,7 +91,7 @@ class Func {
   // Inserts before `where`. Results get `types`; names are derived from `name` and made unique.
   Op* insert(OpList::iterator where, OpKind kind, std::vector<Value*> operands, AttrList attrs,
              std::vector<Type> types, const std::string& name);
-  void erase(Op* op);                        // its results must have no users
+  void erase(Op* op);  // its results must have no users
   void move_before(Op* op, OpList::iterator where);
   void set_operand(Op* op, std::size_t i, Value* value);
   void replace_all_uses(Value* old, Value* replacement);  // function results too
@@ -116,7 +120,8 @@ class Module {
   Level level = Level::Logical;
   std::map<std::string, WeightSource> weights;  // by argument name
   std::map<std::string, Tensor> constants;      // by the `data` attribute of constant ops
-  std::map<std::string, std::string> notes;     // facts for later stages and tools: model, logits, labels ...
+  std::map<std::string, std::string>
+      notes;  // facts for later stages and tools: model, logits, labels ...
   std::int64_t micro_batches = 1;
 
   Func* add_func(const std::string& name);

@@ -54,7 +54,9 @@ IndexMap row_map(const Op& op, const OpDef& def) {
     if (!operands[i].starts_with("...")) continue;
     const std::size_t own = operands[i].size() - 3;
     const std::size_t rank = op.operands[i]->type.rank();
-    if (rank < own) refuse(op, str("operand %", op.operands[i]->name, " has rank ", rank, ", needs at least ", own));
+    if (rank < own)
+      refuse(op,
+             str("operand %", op.operands[i]->name, " has rank ", rank, ", needs at least ", own));
     leading_rank = rank - own;
     break;
   }
@@ -63,18 +65,24 @@ IndexMap row_map(const Op& op, const OpDef& def) {
   for (const std::string& term : operands) map.operands.push_back(spelled(term, leading));
   for (const std::string& term : results) map.results.push_back(spelled(term, leading));
   for (char loop : explicit_loops) {
-    if (std::isupper(static_cast<unsigned char>(loop))) (def.expand != nullptr ? map.expandable : map.whole) += loop;
+    if (std::isupper(static_cast<unsigned char>(loop)))
+      (def.expand != nullptr ? map.expandable : map.whole) += loop;
   }
   return map;
 }
 
 DType result_dtype(const Op& op, const OpDef& def) {
   switch (def.dtype) {
-    case ResultDtype::SameAsFirst: return op.operands.front()->type.dtype;
-    case ResultDtype::SameAsLast: return op.operands.back()->type.dtype;
-    case ResultDtype::Bool: return DType::Bool;
-    case ResultDtype::I64: return DType::I64;
-    case ResultDtype::Explicit: break;
+    case ResultDtype::SameAsFirst:
+      return op.operands.front()->type.dtype;
+    case ResultDtype::SameAsLast:
+      return op.operands.back()->type.dtype;
+    case ResultDtype::Bool:
+      return DType::Bool;
+    case ResultDtype::I64:
+      return DType::I64;
+    case ResultDtype::Explicit:
+      break;
   }
   return op.results.front()->type.dtype;
 }
@@ -87,12 +95,13 @@ IndexMap index_map(const Op& op) {
   const OpDef& def = op_def(op.kind);
   IndexMap map = def.map != nullptr ? def.map(op) : row_map(op, def);
   if (map.operands.size() != op.operands.size()) {
-    refuse(op, str("index map ", map.text(), " is for ", map.operands.size(), " operands, has ", op.operands.size()));
+    refuse(op, str("index map ", map.text(), " is for ", map.operands.size(), " operands, has ",
+                   op.operands.size()));
   }
   for (std::size_t i = 0; i < map.operands.size(); ++i) {
     if (map.operands[i].size() != op.operands[i]->type.rank()) {
-      refuse(op, str("operand %", op.operands[i]->name, " has rank ", op.operands[i]->type.rank(), ", index map ",
-                     map.text(), " needs ", map.operands[i].size()));
+      refuse(op, str("operand %", op.operands[i]->name, " has rank ", op.operands[i]->type.rank(),
+                     ", index map ", map.text(), " needs ", map.operands[i].size()));
     }
   }
   return map;
@@ -112,8 +121,8 @@ std::map<char, std::int64_t> loop_sizes(const Op& op, const IndexMap& map) {
   for (std::size_t i = 0; i < map.operands.size(); ++i) add(map.operands[i], *op.operands[i]);
   for (std::size_t i = 0; i < std::min(map.results.size(), op.results.size()); ++i) {
     if (map.results[i].size() != op.results[i]->type.rank()) {
-      refuse(op, str("result %", op.results[i]->name, " has rank ", op.results[i]->type.rank(), ", index map ",
-                     map.text(), " gives ", map.results[i].size()));
+      refuse(op, str("result %", op.results[i]->name, " has rank ", op.results[i]->type.rank(),
+                     ", index map ", map.text(), " gives ", map.results[i].size()));
     }
     add(map.results[i], *op.results[i]);
   }
@@ -134,7 +143,8 @@ std::vector<Type> infer_types(const Op& op) {
     Shape shape;
     for (char loop : term) {
       const auto found = sizes.find(loop);
-      if (found == sizes.end()) refuse(op, str("nothing gives the size of loop '", loop, "' of ", map.text()));
+      if (found == sizes.end())
+        refuse(op, str("nothing gives the size of loop '", loop, "' of ", map.text()));
       shape.push_back(found->second);
     }
     types.emplace_back(result_dtype(op, def), std::move(shape));
@@ -147,7 +157,8 @@ double flops(const Op& op) {
   double points = 1;
   for (const auto& [loop, size] : loop_sizes(op, map)) points *= static_cast<double>(size);
   switch (family(op.kind)) {
-    case OpFamily::Contraction: return 2 * points;
+    case OpFamily::Contraction:
+      return 2 * points;
     case OpFamily::Normalization:
       if (op.kind == OpKind::Attention || op.kind == OpKind::AttentionGrad) {
         // Two contractions forward, five backward, over b S g r T and one head dimension each.
@@ -159,11 +170,13 @@ double flops(const Op& op) {
       return points;
     case OpFamily::Elementwise:
     case OpFamily::Reduction:
-    case OpFamily::Optimizer: return points;
+    case OpFamily::Optimizer:
+      return points;
     case OpFamily::Source:
     case OpFamily::Index:
     case OpFamily::Movement:
-    case OpFamily::Collective: return 0;
+    case OpFamily::Collective:
+      return 0;
   }
   return 0;
 }

@@ -18,7 +18,8 @@ std::vector<GridAxis> parse_grid_axes(Lexer& lexer) {
     axis.name = lexer.word("an axis name");
     lexer.expect("=");
     const std::int64_t size = lexer.integer("an axis size");
-    if (size < 1 || size > 1 << 20 || (ranks *= size) > 1 << 20) lexer.fail("axis size out of range");
+    if (size < 1 || size > 1 << 20 || (ranks *= size) > 1 << 20)
+      lexer.fail("axis size out of range");
     axis.size = static_cast<int>(size);
     if (std::ranges::any_of(axes, [&](const GridAxis& a) { return a.name == axis.name; })) {
       lexer.fail(str("axis ", axis.name, " is named twice"));
@@ -32,24 +33,42 @@ std::vector<GridAxis> parse_grid_axes(Lexer& lexer) {
 void store_element(Lexer& lexer, Tensor& tensor, std::int64_t i) {
   const auto at = static_cast<std::size_t>(i);
   switch (tensor.dtype()) {
-    case DType::F32: tensor.mutable_view<float>()[at] = static_cast<float>(lexer.number("a constant")); return;
-    case DType::F64: tensor.mutable_view<double>()[at] = lexer.number("a constant"); return;
+    case DType::F32:
+      tensor.mutable_view<float>()[at] = static_cast<float>(lexer.number("a constant"));
+      return;
+    case DType::F64:
+      tensor.mutable_view<double>()[at] = lexer.number("a constant");
+      return;
     case DType::F16:
-      tensor.mutable_view<std::uint16_t>()[at] = float_to_half(static_cast<float>(lexer.number("a constant")));
+      tensor.mutable_view<std::uint16_t>()[at] =
+          float_to_half(static_cast<float>(lexer.number("a constant")));
       return;
     case DType::BF16:
-      tensor.mutable_view<std::uint16_t>()[at] = float_to_bfloat(static_cast<float>(lexer.number("a constant")));
+      tensor.mutable_view<std::uint16_t>()[at] =
+          float_to_bfloat(static_cast<float>(lexer.number("a constant")));
       return;
-    case DType::I64: tensor.mutable_view<std::int64_t>()[at] = lexer.integer("a constant"); return;
-    case DType::I32: tensor.mutable_view<std::int32_t>()[at] = static_cast<std::int32_t>(lexer.integer("a constant")); return;
-    case DType::I16: tensor.mutable_view<std::int16_t>()[at] = static_cast<std::int16_t>(lexer.integer("a constant")); return;
+    case DType::I64:
+      tensor.mutable_view<std::int64_t>()[at] = lexer.integer("a constant");
+      return;
+    case DType::I32:
+      tensor.mutable_view<std::int32_t>()[at] =
+          static_cast<std::int32_t>(lexer.integer("a constant"));
+      return;
+    case DType::I16:
+      tensor.mutable_view<std::int16_t>()[at] =
+          static_cast<std::int16_t>(lexer.integer("a constant"));
+      return;
     case DType::I8:
     case DType::U8:
-    case DType::Bool: tensor.mutable_view<std::uint8_t>()[at] = static_cast<std::uint8_t>(lexer.integer("a constant")); return;
+    case DType::Bool:
+      tensor.mutable_view<std::uint8_t>()[at] =
+          static_cast<std::uint8_t>(lexer.integer("a constant"));
+      return;
   }
 }
 
-// Elements are appended while they are read, so a declared size alone allocates nothing beyond the text's own length.
+// Elements are appended while they are read, so a declared size alone allocates nothing beyond the
+// text's own length.
 Tensor parse_elements(Lexer& lexer, const Type& type) {
   const std::int64_t count = elements(type.shape);
   constexpr std::int64_t kMaxInline = 1 << 26;
@@ -107,7 +126,8 @@ class ModuleParser {
         return;
       }
     }
-    lexer_.fail(str("unknown level '", word, "'"), {"known: logical, assigned, sharded, scheduled"});
+    lexer_.fail(str("unknown level '", word, "'"),
+                {"known: logical, assigned, sharded, scheduled"});
   }
 
   void parse_const() {
@@ -120,10 +140,13 @@ class ModuleParser {
       return;
     }
     const std::string file = lexer_.quoted_text("a file name");
-    if (!loader_) throw CompileError(lexer_.where(start), str("constant ", quoted(key), " is in file ", file, ", which cannot be read here"));
+    if (!loader_)
+      throw CompileError(lexer_.where(start), str("constant ", quoted(key), " is in file ", file,
+                                                  ", which cannot be read here"));
     Tensor tensor = loader_(file, key);
     if (tensor.dtype() != type.dtype || tensor.shape() != type.shape) {
-      throw CompileError(lexer_.where(start), str("constant ", quoted(key), " in ", file, " has another type"));
+      throw CompileError(lexer_.where(start),
+                         str("constant ", quoted(key), " in ", file, " has another type"));
     }
     module_.constants.insert_or_assign(key, std::move(tensor));
   }
@@ -171,7 +194,8 @@ class ModuleParser {
     const Token token = lexer_.peek();
     const auto found = values_.find(lexer_.value_name());
     if (found == values_.end()) {
-      throw CompileError(lexer_.where(token), str("%", token.text, " is not defined before this use"));
+      throw CompileError(lexer_.where(token),
+                         str("%", token.text, " is not defined before this use"));
     }
     return found->second;
   }
@@ -201,9 +225,11 @@ class ModuleParser {
       types.push_back(parse_type(lexer_, module_.grid));
     } while (lexer_.accept(","));
     if (types.size() != names.size()) {
-      throw CompileError(lexer_.where(word), str(names.size(), " results but ", types.size(), " types"));
+      throw CompileError(lexer_.where(word),
+                         str(names.size(), " results but ", types.size(), " types"));
     }
-    Op* op = func_->insert(func_->ops().end(), *kind, std::move(operands), std::move(attrs), std::move(types), "?");
+    Op* op = func_->insert(func_->ops().end(), *kind, std::move(operands), std::move(attrs),
+                           std::move(types), "?");
     op->location = lexer_.where(names[0]);
     op->loops = std::move(loops);
     if (lexer_.accept("from")) op->origin = lexer_.quoted_text("an origin");
@@ -255,7 +281,8 @@ Tensor parse_constant(Lexer& lexer) {
   return parse_elements(lexer, type);
 }
 
-Module parse_module(const std::string& text, const std::string& file, const ConstantLoader& loader) {
+Module parse_module(const std::string& text, const std::string& file,
+                    const ConstantLoader& loader) {
   return ModuleParser(text, file, loader).parse();
 }
 

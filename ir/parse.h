@@ -11,7 +11,8 @@ namespace tessera {
 using ConstantLoader = std::function<Tensor(const std::string& file, const std::string& key)>;
 
 // Checks names, counts and attributes; types are checked by the verifier.
-Module parse_module(const std::string& text, const std::string& file, const ConstantLoader& loader = {});
+Module parse_module(const std::string& text, const std::string& file,
+                    const ConstantLoader& loader = {});
 
 // i64[3] = (1,2,3)
 Tensor parse_constant(Lexer& lexer);

@@ -51,44 +51,55 @@ std::string laid_out(const Range& range, const std::string& indent, Show show) {
 }
 
 std::string to_text(const Func& func, const Grid& grid) {
-  const std::string args = laid_out(func.args(), "    ", [&](const Arg& arg) { return arg_text(arg, grid); });
+  const std::string args =
+      laid_out(func.args(), "    ", [&](const Arg& arg) { return arg_text(arg, grid); });
   std::string text = str("func @", func.name(), "(", args, ") {\n");
   for (const auto& op : func.ops()) text += str("  ", to_text(*op, grid), "\n");
   const std::string results = laid_out(func.results, "      ", result_text);
-  return text + str("  return", results.starts_with("\n") || results.empty() ? "" : " ", results, "\n}\n");
+  return text +
+         str("  return", results.starts_with("\n") || results.empty() ? "" : " ", results, "\n}\n");
 }
 
 }  // namespace
 
 std::string constant_text(const Tensor& tensor) {
   std::string text = str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " (");
-  for (std::int64_t i = 0; i < tensor.size(); ++i) text += str(i == 0 ? "" : ",", element_text(tensor, i));
+  for (std::int64_t i = 0; i < tensor.size(); ++i)
+    text += str(i == 0 ? "" : ",", element_text(tensor, i));
   return text + ")";
 }
 
 std::string to_text(const Op& op, const Grid& grid) {
   std::string text =
-      str(join(op.results, ", ", [](const auto& result) { return "%" + result->name; }), " = ", mnemonic(op.kind));
+      str(join(op.results, ", ", [](const auto& result) { return "%" + result->name; }), " = ",
+          mnemonic(op.kind));
   if (!op.operands.empty()) {
-    text += str(" ", join(op.operands, ", ", [](const Value* operand) { return "%" + operand->name; }));
+    text +=
+        str(" ", join(op.operands, ", ", [](const Value* operand) { return "%" + operand->name; }));
   }
   text += attrs_text(op.attrs, op.kind, grid);
   if (op.loops) text += loops_text(*op.loops, grid);
-  text += str(" : ", join(op.results, ", ", [&](const auto& result) { return to_text(result->type, grid); }));
+  text += str(" : ", join(op.results, ", ",
+                          [&](const auto& result) { return to_text(result->type, grid); }));
   if (!op.origin.empty()) text += str(" from ", quoted(op.origin));
   return text;
 }
 
 std::string to_text(const Module& module, const PrintOptions& options) {
-  std::string text = str("grid [", join(module.grid.axes(), ", ", [](const GridAxis& a) { return str(a.name, "=", a.size); }),
-                         "]\nlevel ", name(module.level), "\n");
+  std::string text = str(
+      "grid [",
+      join(module.grid.axes(), ", ", [](const GridAxis& a) { return str(a.name, "=", a.size); }),
+      "]\nlevel ", name(module.level), "\n");
   if (module.micro_batches != 1) text += str("micro_batches ", module.micro_batches, "\n");
-  for (const auto& [key, value] : module.notes) text += str("note ", quoted(key), " ", quoted(value), "\n");
-  for (const auto& [arg, source] : module.weights) text += str("weight %", arg, " = ", to_text(source), "\n");
+  for (const auto& [key, value] : module.notes)
+    text += str("note ", quoted(key), " ", quoted(value), "\n");
+  for (const auto& [arg, source] : module.weights)
+    text += str("weight %", arg, " = ", to_text(source), "\n");
   for (const auto& [key, tensor] : module.constants) {
     const bool apart = tensor.size() > kInlineConstant && !options.constants_file.empty();
     text += str("const ", quoted(key), " = ",
-                apart ? str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " file ", quoted(options.constants_file))
+                apart ? str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " file ",
+                            quoted(options.constants_file))
                       : constant_text(tensor),
                 "\n");
   }

@@ -11,7 +11,8 @@ namespace tessera {
 inline constexpr std::int64_t kInlineConstant = 64;
 
 struct PrintOptions {
-  // File name (relative to the text) of the safetensors that holds the large constants; empty = all inline.
+  // File name (relative to the text) of the safetensors that holds the large constants; empty = all
+  // inline.
   std::string constants_file;
 };
 

@@ -20,7 +20,9 @@ class Verifier {
   }
 
  private:
-  void report(const std::string& where, const std::string& message) { found_.push_back({where, message, {}}); }
+  void report(const std::string& where, const std::string& message) {
+    found_.push_back({where, message, {}});
+  }
   void report(const Op& op, const std::string& message) {
     const std::string where = op.location.empty() ? str("@", op.func->name()) : op.location;
     found_.push_back({where, message, {str("in ", to_line(op))}});
@@ -40,15 +42,18 @@ class Verifier {
     Axes used = type.used_axes();
     std::ranges::sort(used);
     if (std::ranges::adjacent_find(used) != used.end()) {
-      report(where, str("V2: an axis occurs twice in the type of %", value.name, ": ", to_text(type, module_.grid)));
+      report(where, str("V2: an axis occurs twice in the type of %", value.name, ": ",
+                        to_text(type, module_.grid)));
     }
     for (AxisId axis : used) {
-      if (axis < 0 || axis >= module_.grid.axis_count()) report(where, str("V13: %", value.name, " uses an axis that the grid lacks"));
+      if (axis < 0 || axis >= module_.grid.axis_count())
+        report(where, str("V13: %", value.name, " uses an axis that the grid lacks"));
     }
     if (!std::ranges::is_sorted(type.partial.axes)) {
       report(where, str("V2: partial axes of %", value.name, " are not in grid order"));
     }
-    const bool typed_argument = module_.level == Level::Assigned && value.def == nullptr;  // arguments come first
+    const bool typed_argument =
+        module_.level == Level::Assigned && value.def == nullptr;  // arguments come first
     if (module_.level < Level::Sharded && type.is_sharded() && !typed_argument) {
       report(where, str("V4: %", value.name, " has a sharding at level ", name(module_.level)));
     }
@@ -65,7 +70,8 @@ class Verifier {
     }
     for (const auto& op : func.ops()) {
       for (const Value* operand : op->operands) {
-        if (!defined.contains(operand)) report(*op, str("V1: %", operand->name, " is not defined before this use"));
+        if (!defined.contains(operand))
+          report(*op, str("V1: %", operand->name, " is not defined before this use"));
       }
       for (const auto& result : op->results) {
         defined.insert(result.get());
@@ -89,7 +95,8 @@ class Verifier {
   void check_logical(const Op& op) {
     const OpDef& def = op_def(op.kind);
     if (family(op.kind) == OpFamily::Collective) {
-      if (op.operands.size() != 1 || op.results.size() != 1) return report(op, "V3: a collective has one operand");
+      if (op.operands.size() != 1 || op.results.size() != 1)
+        return report(op, "V3: a collective has one operand");
       if (op.operands[0]->type.shape != op.results[0]->type.shape ||
           op.operands[0]->type.dtype != op.results[0]->type.dtype) {
         report(op, "V3: a collective changes neither sizes nor dtype");
@@ -99,14 +106,17 @@ class Verifier {
     if (op.kind == OpKind::Constant) return check_constant(op);
     const IndexMap map = index_map(op);
     if (map.results.size() != op.results.size()) {
-      return report(op, str("V3: has ", op.results.size(), " results, index map gives ", map.results.size()));
+      return report(
+          op, str("V3: has ", op.results.size(), " results, index map gives ", map.results.size()));
     }
     if (def.explicit_type) {
       loop_sizes(op, map);
       const bool keeps_dtype = family(op.kind) == OpFamily::Movement;
-      if (keeps_dtype && op.results[0]->type.dtype != op.operands[0]->type.dtype) report(op, "V3: movement keeps the dtype");
+      if (keeps_dtype && op.results[0]->type.dtype != op.operands[0]->type.dtype)
+        report(op, "V3: movement keeps the dtype");
       if (def.check != nullptr) {
-        if (const std::string problem = def.check(op); !problem.empty()) report(op, str("V3: ", problem));
+        if (const std::string problem = def.check(op); !problem.empty())
+          report(op, str("V3: ", problem));
       }
       return;
     }
@@ -114,32 +124,40 @@ class Verifier {
     for (std::size_t i = 0; i < inferred.size(); ++i) {
       const Type& actual = op.results[i]->type;
       if (actual.dtype == inferred[i].dtype && actual.shape == inferred[i].shape) continue;
-      report(op, str("V3: %", op.results[i]->name, " is ", to_text(actual.logical(), module_.grid), ", must be ",
-                     to_text(inferred[i], module_.grid)));
+      report(op, str("V3: %", op.results[i]->name, " is ", to_text(actual.logical(), module_.grid),
+                     ", must be ", to_text(inferred[i], module_.grid)));
     }
   }
 
   void check_constant(const Op& op) {
     const auto found = module_.constants.find(op.attrs.text("data"));
-    if (found == module_.constants.end()) return report(op, str("V13: no constant ", quoted(op.attrs.text("data"))));
-    if (found->second.dtype() != op.results[0]->type.dtype || found->second.shape() != op.results[0]->type.shape) {
+    if (found == module_.constants.end())
+      return report(op, str("V13: no constant ", quoted(op.attrs.text("data"))));
+    if (found->second.dtype() != op.results[0]->type.dtype ||
+        found->second.shape() != op.results[0]->type.shape) {
       report(op, str("V3: constant ", quoted(op.attrs.text("data")), " has another type"));
     }
   }
 
   void check_level(const Op& op) {
     const bool collective = family(op.kind) == OpFamily::Collective;
-    if (collective && module_.level < Level::Sharded) report(op, "V4: collectives occur only in sharded modules");
-    if (op.kind == OpKind::Reshard && module_.level == Level::Scheduled) report(op, "V4: a reshard was not lowered");
+    if (collective && module_.level < Level::Sharded)
+      report(op, "V4: collectives occur only in sharded modules");
+    if (op.kind == OpKind::Reshard && module_.level == Level::Scheduled)
+      report(op, "V4: a reshard was not lowered");
     if (!op.loops) return;
-    if (module_.level != Level::Assigned) return report(op, "V4: loop assignments occur only at level assigned");
+    if (module_.level != Level::Assigned)
+      return report(op, "V4: loop assignments occur only at level assigned");
     const IndexMap map = index_map(op);
     const std::string known = map.loops();
     Axes used;
     for (const auto& [loop, axes] : *op.loops) {
-      if (known.find(loop) == std::string::npos) report(op, str("V4: no loop '", loop, "' in ", map.text()));
-      if (map.is_whole(loop) && !axes.empty()) report(op, str("V7: loop '", loop, "' must be whole"));
-      if (intersects(used, axes)) report(op, str("V6: {", module_.grid.text(axes), "} cuts two loops"));
+      if (known.find(loop) == std::string::npos)
+        report(op, str("V4: no loop '", loop, "' in ", map.text()));
+      if (map.is_whole(loop) && !axes.empty())
+        report(op, str("V7: loop '", loop, "' must be whole"));
+      if (intersects(used, axes))
+        report(op, str("V6: {", module_.grid.text(axes), "} cuts two loops"));
       used = concatenated(std::move(used), axes);
     }
   }
@@ -151,7 +169,8 @@ class Verifier {
     const std::string_view rule = family(op.kind) == OpFamily::Collective ? "V10" : "V8";
     for (std::size_t i = 0; i < derived.results.size(); ++i) {
       if (op.results[i]->type == derived.results[i]) continue;
-      report(op, str(rule, ": %", op.results[i]->name, " is ", to_text(op.results[i]->type, module_.grid), ", operands give ",
+      report(op, str(rule, ": %", op.results[i]->name, " is ",
+                     to_text(op.results[i]->type, module_.grid), ", operands give ",
                      to_text(derived.results[i], module_.grid)));
     }
   }
@@ -165,16 +184,19 @@ class Verifier {
         report(where, str("V12: two results are called ", result.name));
       }
       if (!result.updates) {
-        if (!result.value->type.partial.axes.empty()) report(where, str("V12: output ", quoted(result.name), " is partial"));
+        if (!result.value->type.partial.axes.empty())
+          report(where, str("V12: output ", quoted(result.name), " is partial"));
         continue;
       }
       const Value* arg = func.find_arg(result.name);
       if (arg == nullptr) {
         report(where, str("V11: no argument %", result.name, " to update"));
-      } else if (module_.level == Level::Assigned ? !(arg->type.logical() == result.value->type.logical())
-                                                 : !(arg->type == result.value->type)) {
+      } else if (module_.level == Level::Assigned
+                     ? !(arg->type.logical() == result.value->type.logical())
+                     : !(arg->type == result.value->type)) {
         report(where, str("V11: %", result.value->name, " updates %", result.name, " but has type ",
-                          to_text(result.value->type, module_.grid), " instead of ", to_text(arg->type, module_.grid)));
+                          to_text(result.value->type, module_.grid), " instead of ",
+                          to_text(arg->type, module_.grid)));
       }
     }
   }
@@ -187,7 +209,8 @@ class Verifier {
         if (arg.kind == ArgKind::Input) continue;
         const auto [found, fresh] = first.try_emplace(arg.value->name, arg.value.get());
         if (!fresh && !(found->second->type == arg.value->type)) {
-          report(str("@", func->name()), str("V11: argument %", arg.value->name, " has another type in another function"));
+          report(str("@", func->name()),
+                 str("V11: argument %", arg.value->name, " has another type in another function"));
         }
       }
     }
@@ -205,9 +228,11 @@ void verify_or_throw(const Module& module, const std::string& after) {
   const std::vector<Diagnostic> found = verify(module);
   if (found.empty()) return;
   std::vector<std::string> notes = found[0].notes;
-  for (std::size_t i = 1; i < std::min<std::size_t>(found.size(), 20); ++i) notes.push_back(to_text(found[i]));
+  for (std::size_t i = 1; i < std::min<std::size_t>(found.size(), 20); ++i)
+    notes.push_back(to_text(found[i]));
   if (found.size() > 20) notes.push_back(str(found.size() - 20, " more"));
-  throw CompileError(found[0].where, str(found[0].message, after.empty() ? "" : str(" (", after, ")")), notes);
+  throw CompileError(found[0].where,
+                     str(found[0].message, after.empty() ? "" : str(" (", after, ")")), notes);
 }
 
 }  // namespace tessera

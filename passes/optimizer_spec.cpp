@@ -23,11 +23,15 @@ double* field(OptimizerSpec& spec, std::string_view key) {
 void check_ranges(const OptimizerSpec& spec) {
   const auto refuse = [](const std::string& what) { throw CompileError(std::string(kFlag), what); };
   if (!(spec.lr >= 0)) refuse(str("lr is ", spec.lr, ", must be >= 0"));
-  if (!(spec.beta1 >= 0 && spec.beta1 < 1)) refuse(str("beta1 is ", spec.beta1, ", must be in [0,1)"));
-  if (!(spec.beta2 >= 0 && spec.beta2 < 1)) refuse(str("beta2 is ", spec.beta2, ", must be in [0,1)"));
+  if (!(spec.beta1 >= 0 && spec.beta1 < 1))
+    refuse(str("beta1 is ", spec.beta1, ", must be in [0,1)"));
+  if (!(spec.beta2 >= 0 && spec.beta2 < 1))
+    refuse(str("beta2 is ", spec.beta2, ", must be in [0,1)"));
   if (!(spec.eps >= 0)) refuse(str("eps is ", spec.eps, ", must be >= 0"));
-  if (!(spec.momentum >= 0 && spec.momentum < 1)) refuse(str("momentum is ", spec.momentum, ", must be in [0,1)"));
-  if (!(spec.weight_decay >= 0)) refuse(str("weight_decay is ", spec.weight_decay, ", must be >= 0"));
+  if (!(spec.momentum >= 0 && spec.momentum < 1))
+    refuse(str("momentum is ", spec.momentum, ", must be in [0,1)"));
+  if (!(spec.weight_decay >= 0))
+    refuse(str("weight_decay is ", spec.weight_decay, ", must be >= 0"));
 }
 
 }  // namespace
@@ -37,16 +41,19 @@ OptimizerSpec parse_optimizer(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   bool has_momentum = false;
-  std::string_view rest = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+  std::string_view rest =
+      colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
   while (!rest.empty()) {
     const std::size_t comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
     rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
     const std::size_t equals = item.find('=');
-    double* target = equals == std::string_view::npos ? nullptr : field(spec, item.substr(0, equals));
+    double* target =
+        equals == std::string_view::npos ? nullptr : field(spec, item.substr(0, equals));
     if (target == nullptr) {
-      throw CompileError(std::string(kFlag), str("unknown setting '", item, "'"),
-                         {"known: lr, beta1, beta2, eps, weight_decay, momentum, each as key=value"});
+      throw CompileError(
+          std::string(kFlag), str("unknown setting '", item, "'"),
+          {"known: lr, beta1, beta2, eps, weight_decay, momentum, each as key=value"});
     }
     has_momentum = has_momentum || target == &spec.momentum;
     const std::string_view digits = item.substr(equals + 1);
@@ -60,7 +67,8 @@ OptimizerSpec parse_optimizer(std::string_view text) {
   } else if (kind == "adam" || kind == "adamw") {
     spec.kind = kind == "adam" ? OptimizerKind::Adam : OptimizerKind::AdamW;
   } else {
-    throw CompileError(std::string(kFlag), str("unknown optimizer '", kind, "'"), {"known: sgd, adam, adamw"});
+    throw CompileError(std::string(kFlag), str("unknown optimizer '", kind, "'"),
+                       {"known: sgd, adam, adamw"});
   }
   check_ranges(spec);
   return spec;

@@ -1,5 +1,6 @@
-// What a pass is, and what it may know. A pass is a function in a file of its own, listed once in passes.def; the
-// manager, not the pass, verifies, times, dumps and rejects a pass that is out of place.
+// What a pass is, and what it may know. A pass is a function in a file of its own, listed once in
+// passes.def; the manager, not the pass, verifies, times, dumps and rejects a pass that is out of
+// place.
 #pragma once
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ struct OptimizerSpec {
   double momentum = 0.9;
 };
 
-// "adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1". Throws CompileError naming the flag.
+// "adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1". Throws CompileError naming the
+// flag.
 OptimizerSpec parse_optimizer(std::string_view text);
 
 struct PassOptions {

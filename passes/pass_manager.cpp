@@ -30,15 +30,17 @@ const std::vector<Pass>& all_passes() {
 
 const Pass* find_pass(std::string_view name) {
   const auto& passes = all_passes();
-  const auto found = std::ranges::find_if(passes, [&](const Pass& pass) { return pass.name == name; });
+  const auto found =
+      std::ranges::find_if(passes, [&](const Pass& pass) { return pass.name == name; });
   return found == passes.end() ? nullptr : &*found;
 }
 
 void PassManager::run(Module& module, std::span<const Pass* const> passes, PassContext& context) {
   for (const Pass* pass : passes) {
     if (module.level != pass->from) {
-      throw CompileError(str("--", pass->name), str("the pass takes a module of level ", name(pass->from), ", this one is ",
-                                                    name(module.level)));
+      throw CompileError(str("--", pass->name),
+                         str("the pass takes a module of level ", name(pass->from),
+                             ", this one is ", name(module.level)));
     }
     const auto start = std::chrono::steady_clock::now();
     const bool changed = pass->run(module, context);

@@ -14,7 +14,8 @@ struct PassRun {
 };
 
 struct ManagerOptions {
-  std::filesystem::path dump_dir;  // NN.pass.tir after each pass that changed something; empty = no dumps
+  std::filesystem::path
+      dump_dir;  // NN.pass.tir after each pass that changed something; empty = no dumps
   bool verify_each = true;
 };
 
@@ -22,7 +23,8 @@ class PassManager {
  public:
   explicit PassManager(ManagerOptions options) : options_(std::move(options)) {}
 
-  // Throws CompileError for a pass that does not take the module's level, or whose result does not verify.
+  // Throws CompileError for a pass that does not take the module's level, or whose result does not
+  // verify.
   void run(Module& module, std::span<const Pass* const> passes, PassContext& context);
   // Writes NN.name.tir, with large constants in constants.safetensors beside it.
   void dump(const Module& module, std::string_view name);

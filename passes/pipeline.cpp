@@ -13,8 +13,9 @@ std::vector<const Pass*> named(std::initializer_list<std::string_view> names) {
   return passes;
 }
 
-constexpr auto kSharded = {"choose_shardings",      "propagate_shardings", "expand_cut_reductions", "propagate_shardings",
-                           "insert_reshards",       "lower_reshards",      "merge_collectives"};
+constexpr auto kSharded = {"choose_shardings",    "propagate_shardings", "expand_cut_reductions",
+                           "propagate_shardings", "insert_reshards",     "lower_reshards",
+                           "merge_collectives"};
 
 std::vector<const Pass*> with_sharded(std::vector<const Pass*> passes) {
   for (const std::string_view name : kSharded) passes.push_back(find_pass(name));
@@ -25,21 +26,29 @@ std::vector<const Pass*> with_sharded(std::vector<const Pass*> passes) {
 
 std::vector<const Pass*> training_pipeline() {
   return with_sharded(named({
-      "fold_constants", "merge_duplicates", "remove_dead",    // what the frontend's sweep left
-      "unflatten_reshapes", "absorb_param_views",             // every logical dimension is a dimension
-      "fold_constants", "merge_duplicates", "remove_dead",    //
-      "fuse_patterns", "absorb_param_views", "remove_dead",   // norms, activations, attention
-      "append_loss", "differentiate", "append_optimizer",     // the training step, on the logical graph
-      "fold_constants", "merge_duplicates", "remove_dead",    //
+      "fold_constants", "merge_duplicates", "remove_dead",  // what the frontend's sweep left
+      "unflatten_reshapes", "absorb_param_views",  // every logical dimension is a dimension
+      "fold_constants", "merge_duplicates", "remove_dead",   //
+      "fuse_patterns", "absorb_param_views", "remove_dead",  // norms, activations, attention
+      "append_loss", "differentiate",
+      "append_optimizer",  // the training step, on the logical graph
+      "fold_constants", "merge_duplicates", "remove_dead",  //
   }));
 }
 
 std::vector<const Pass*> inference_pipeline() {
   return with_sharded(named({
-      "fold_constants", "merge_duplicates", "remove_dead",
-      "unflatten_reshapes", "absorb_param_views",
-      "fold_constants", "merge_duplicates", "remove_dead",
-      "fuse_patterns", "absorb_param_views", "remove_dead",
+      "fold_constants",
+      "merge_duplicates",
+      "remove_dead",
+      "unflatten_reshapes",
+      "absorb_param_views",
+      "fold_constants",
+      "merge_duplicates",
+      "remove_dead",
+      "fuse_patterns",
+      "absorb_param_views",
+      "remove_dead",
   }));
 }
 

@@ -1,4 +1,5 @@
-// The job's abort flag: the first error wins, every wait takes the flag, nothing waits on the error path.
+// The job's abort flag: the first error wins, every wait takes the flag, nothing waits on the error
+// path.
 #pragma once
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Where a step's inputs come from: fixed files, or windows of a token stream. Data are sampled by seed, step and the global
-// sample index, never by rank, so every grid sees the same batches.
+// Where a step's inputs come from: fixed files, or windows of a token stream. Data are sampled by
+// seed, step and the global sample index, never by rank, so every grid sees the same batches.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -15,7 +15,7 @@ struct BatchOptions {
   std::map<std::string, std::filesystem::path> inputs;  // --input NAME=FILE.npy
   std::filesystem::path data;                           // --data TOKENS.npy|TOKENS.bin
   std::string data_dtype = "u16";                       // of .bin files: u16, i32, i64
-  std::string tokens;                                   // --tokens NAME; default: the only integer input but labels
+  std::string tokens;  // --tokens NAME; default: the only integer input but labels
   std::uint64_t seed = 0;
 };
 
@@ -24,8 +24,8 @@ class Batches {
   // Throws CompileError for inputs that are missing, unknown or of another type.
   Batches(const Plan& plan, const BatchOptions& options);
 
-  // Whole inputs of micro-batch `micro` of `step` (from 0), by input name. Ids and labels are checked to be in range; the
-  // error names step, input and value.
+  // Whole inputs of micro-batch `micro` of `step` (from 0), by input name. Ids and labels are
+  // checked to be in range; the error names step, input and value.
   std::map<std::string, Tensor> micro_batch(std::int64_t step, std::int64_t micro) const;
   // Labels of all micro-batches, stacked; empty without labels.
   Tensor stacked_labels(std::int64_t step) const;
@@ -33,7 +33,8 @@ class Batches {
   std::int64_t tokens_per_step() const { return tokens_per_step_; }
 
  private:
-  Tensor sampled(const std::string& name, const Type& type, std::int64_t step, std::int64_t micro, bool label) const;
+  Tensor sampled(const std::string& name, const Type& type, std::int64_t step, std::int64_t micro,
+                 bool label) const;
   Tensor fixed_part(const std::string& name, const Type& type, std::int64_t micro) const;
   void check_range(const std::string& name, const Tensor& tensor, std::int64_t step) const;
   std::int64_t token(std::int64_t at) const;
@@ -41,10 +42,10 @@ class Batches {
   const Plan& plan_;
   BatchOptions options_;
   std::string labels_, tokens_;
-  std::map<std::string, Type> types_;   // inputs of the body function
+  std::map<std::string, Type> types_;  // inputs of the body function
   std::map<std::string, Tensor> fixed_;
   Tensor stream_;
-  std::int64_t batch_ = 0;              // samples of the whole step
+  std::int64_t batch_ = 0;  // samples of the whole step
   std::int64_t tokens_per_step_ = 0;
 };
 

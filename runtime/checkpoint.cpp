@@ -37,23 +37,30 @@ fs::path newest(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && is_complete(entry.path()) && entry.path().filename() > best.filename()) best = entry.path();
+    if (name.starts_with("step-") && is_complete(entry.path()) &&
+        entry.path().filename() > best.filename())
+      best = entry.path();
   }
   if (best.empty()) throw CompileError(folder.string(), "has no complete checkpoint");
   return best;
 }
 
-void write_checkpoint(const fs::path& folder, const std::map<std::string, Tensor>& tensors, const TrainingState& state) {
+void write_checkpoint(const fs::path& folder, const std::map<std::string, Tensor>& tensors,
+                      const TrainingState& state) {
   const fs::path target = folder / folder_name(state.step);
   const fs::path temporary = folder / str(".", folder_name(state.step), ".tmp", ::getpid());
   std::error_code error;
   fs::create_directories(folder, error);
   fs::remove_all(temporary, error);
   fs::create_directories(temporary, error);
-  if (error) throw CompileError(folder.string(), str("cannot write checkpoints here: ", error.message()));
+  if (error)
+    throw CompileError(folder.string(), str("cannot write checkpoints here: ", error.message()));
   write_safetensors(temporary / kState, tensors);
-  const nlohmann::json manifest{{"format", 1}, {"step", state.step}, {"seed", state.seed},
-                                {"sha256", sha256_of_file(temporary / kState, 0, fs::file_size(temporary / kState))}};
+  const nlohmann::json manifest{
+      {"format", 1},
+      {"step", state.step},
+      {"seed", state.seed},
+      {"sha256", sha256_of_file(temporary / kState, 0, fs::file_size(temporary / kState))}};
   write_text(temporary / kManifest, manifest.dump(2) + "\n");
   sync_to_disk(temporary);
   fs::remove_all(target, error);
@@ -66,7 +73,8 @@ void write_checkpoint(const fs::path& folder, const std::map<std::string, Tensor
 void save_checkpoint(Executor& executor, const fs::path& folder, const TrainingState& state) {
   std::map<std::string, Tensor> all;
   for (const std::string& suffix : parameter_suffixes(executor.plan())) {
-    for (auto& [name, tensor] : collect_in_file_layout(executor, suffix)) all[name + "|" + suffix] = tensor;
+    for (auto& [name, tensor] : collect_in_file_layout(executor, suffix))
+      all[name + "|" + suffix] = tensor;
   }
   if (executor.world().rank() == 0) write_checkpoint(folder, all, state);
   executor.world().barrier("save checkpoint");
@@ -80,7 +88,8 @@ TrainingState load_checkpoint(Executor& executor, const fs::path& folder) {
     const auto manifest = nlohmann::json::parse(read_text(from / kManifest));
     state.step = manifest.at("step").get<std::int64_t>();
     state.seed = manifest.at("seed").get<std::uint64_t>();
-    if (executor.world().rank() == 0 && manifest.at("sha256").get<std::string>() != sha256_of_file(file, 0, fs::file_size(file))) {
+    if (executor.world().rank() == 0 &&
+        manifest.at("sha256").get<std::string>() != sha256_of_file(file, 0, fs::file_size(file))) {
       throw CompileError(file.string(), "the checkpoint is damaged: its checksum does not match");
     }
   } catch (const nlohmann::json::exception&) {
@@ -88,11 +97,18 @@ TrainingState load_checkpoint(Executor& executor, const fs::path& folder) {
   }
   const SafetensorsIndex index = read_safetensors_index(file);
   for (const std::string& suffix : parameter_suffixes(executor.plan())) {
-    store_from_file_layout(executor, suffix, [&](const std::string& name) {
-      const auto found = index.tensors.find(name + "|" + suffix);
-      if (found == index.tensors.end()) throw CompileError(file.string(), str("has no ", suffix.empty() ? std::string("weights") : tessera::quoted(suffix), " of ", tessera::quoted(name)));
-      return read_safetensor(file, found->second);
-    }, file.string());
+    store_from_file_layout(
+        executor, suffix,
+        [&](const std::string& name) {
+          const auto found = index.tensors.find(name + "|" + suffix);
+          if (found == index.tensors.end())
+            throw CompileError(
+                file.string(),
+                str("has no ", suffix.empty() ? std::string("weights") : tessera::quoted(suffix),
+                    " of ", tessera::quoted(name)));
+          return read_safetensor(file, found->second);
+        },
+        file.string());
   }
   return state;
 }

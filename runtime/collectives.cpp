@@ -16,10 +16,12 @@ void combine(ReduceOp op, T* into, const T* from, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) into[i] = static_cast<T>(into[i] + from[i]);
       return;
     case ReduceOp::Max:
-      for (std::int64_t i = 0; i < count; ++i) into[i] = into[i] != into[i] || into[i] > from[i] ? into[i] : from[i];
+      for (std::int64_t i = 0; i < count; ++i)
+        into[i] = into[i] != into[i] || into[i] > from[i] ? into[i] : from[i];
       return;
     case ReduceOp::Min:
-      for (std::int64_t i = 0; i < count; ++i) into[i] = into[i] != into[i] || into[i] < from[i] ? into[i] : from[i];
+      for (std::int64_t i = 0; i < count; ++i)
+        into[i] = into[i] != into[i] || into[i] < from[i] ? into[i] : from[i];
       return;
     case ReduceOp::Prod:
       for (std::int64_t i = 0; i < count; ++i) into[i] = static_cast<T>(into[i] * from[i]);
@@ -33,18 +35,26 @@ void combine(DType dtype, ReduceOp op, std::byte* into, const std::byte* from, s
     combine(op, reinterpret_cast<T*>(into), reinterpret_cast<const T*>(from), count);
   };
   switch (dtype) {
-    case DType::F32: return run(float{});
-    case DType::F64: return run(double{});
-    case DType::I64: return run(std::int64_t{});
-    case DType::I32: return run(std::int32_t{});
-    default: internal_error(__FILE__, __LINE__, str("no reduction of ", name(dtype)));
+    case DType::F32:
+      return run(float{});
+    case DType::F64:
+      return run(double{});
+    case DType::I64:
+      return run(std::int64_t{});
+    case DType::I32:
+      return run(std::int32_t{});
+    default:
+      internal_error(__FILE__, __LINE__, str("no reduction of ", name(dtype)));
   }
 }
 
 class Collective {
  public:
   Collective(const CollectiveCall& call, Group& group)
-      : call_(call), group_(group), bytes_(byte_size(call.operand_type->dtype)), members_(static_cast<std::size_t>(group.size())) {
+      : call_(call),
+        group_(group),
+        bytes_(byte_size(call.operand_type->dtype)),
+        members_(static_cast<std::size_t>(group.size())) {
     const Coordinates at = call.grid->coordinates(call.rank);
     operand_shape_ = local_shape(*call.operand_type, *call.grid, at);
     result_shape_ = local_shape(*call.result_type, *call.grid, at);
@@ -54,24 +64,35 @@ class Collective {
 
   void run() {
     switch (call_.kind) {
-      case OpKind::AllReduce: return all_reduce();
-      case OpKind::AllGather: return all_gather();
-      case OpKind::ReduceScatter: return reduce_scatter();
-      case OpKind::AllToAll: return all_to_all();
-      default: internal_error(__FILE__, __LINE__, "not a communicating collective");
+      case OpKind::AllReduce:
+        return all_reduce();
+      case OpKind::AllGather:
+        return all_gather();
+      case OpKind::ReduceScatter:
+        return reduce_scatter();
+      case OpKind::AllToAll:
+        return all_to_all();
+      default:
+        internal_error(__FILE__, __LINE__, "not a communicating collective");
     }
   }
 
  private:
-  Coordinates member_coordinates(std::size_t member) const { return call_.grid->coordinates(group_.members()[member]); }
-  std::size_t size_of(const Shape& shape) const { return static_cast<std::size_t>(elements(shape)) * bytes_; }
+  Coordinates member_coordinates(std::size_t member) const {
+    return call_.grid->coordinates(group_.members()[member]);
+  }
+  std::size_t size_of(const Shape& shape) const {
+    return static_cast<std::size_t>(elements(shape)) * bytes_;
+  }
 
   // A box of a dense local tensor: `box` elements from `start` (relative to the tensor).
-  void pack(const std::byte* tensor, const Shape& shape, const Shape& start, const Shape& box, std::byte* out) const {
+  void pack(const std::byte* tensor, const Shape& shape, const Shape& start, const Shape& box,
+            std::byte* out) const {
     const auto strides = row_major_strides(shape);
     cpu::copy_strided(tensor + offset(start, strides), box, strides, out, bytes_);
   }
-  void unpack(const std::byte* in, const Shape& box, const Shape& start, const Shape& shape, std::byte* tensor) const {
+  void unpack(const std::byte* in, const Shape& box, const Shape& start, const Shape& shape,
+              std::byte* tensor) const {
     const auto strides = row_major_strides(shape);
     cpu::scatter_strided(in, box, strides, tensor + offset(start, strides), bytes_);
   }
@@ -81,12 +102,19 @@ class Collective {
     return static_cast<std::size_t>(elements_before) * bytes_;
   }
 
-  // Two exchanges: every member adds one part of the elements in member order, then all get all parts.
+  // Two exchanges: every member adds one part of the elements in member order, then all get all
+  // parts.
   void all_reduce() {
     const std::int64_t count = elements(operand_shape_);
-    const auto part = [&](std::size_t member) { return cut({0, count}, group_.size(), static_cast<int>(member)); };
-    const auto at = [&](std::size_t member) { return static_cast<std::size_t>(part(member).start) * bytes_; };
-    const auto size = [&](std::size_t member) { return static_cast<std::size_t>(part(member).size) * bytes_; };
+    const auto part = [&](std::size_t member) {
+      return cut({0, count}, group_.size(), static_cast<int>(member));
+    };
+    const auto at = [&](std::size_t member) {
+      return static_cast<std::size_t>(part(member).start) * bytes_;
+    };
+    const auto size = [&](std::size_t member) {
+      return static_cast<std::size_t>(part(member).size) * bytes_;
+    };
     const auto me = static_cast<std::size_t>(group_.index());
     std::vector<std::byte> staged(size(me) * members_);
     std::vector<ConstBytes> send(members_);
@@ -97,7 +125,8 @@ class Collective {
     }
     group_.exchange(send, receive, call_.what);
     for (std::size_t m = 1; m < members_; ++m) {
-      combine(call_.operand_type->dtype, call_.operand_type->partial.op, staged.data(), receive[m].data, part(me).size);
+      combine(call_.operand_type->dtype, call_.operand_type->partial.op, staged.data(),
+              receive[m].data, part(me).size);
     }
     for (std::size_t m = 0; m < members_; ++m) {
       send[m] = {staged.data(), size(me)};
@@ -115,7 +144,8 @@ class Collective {
       const Shape shape = local_shape(*call_.operand_type, *call_.grid, member_coordinates(m));
       if (direct) {  // pieces of the outermost dimension land in place
         const Shape start = relative_start(m);
-        receive[m] = {call_.result + offset(start, row_major_strides(result_shape_)), size_of(shape)};
+        receive[m] = {call_.result + offset(start, row_major_strides(result_shape_)),
+                      size_of(shape)};
       } else {
         staged[m].resize(size_of(shape));
         receive[m] = {staged[m].data(), staged[m].size()};
@@ -130,7 +160,9 @@ class Collective {
 
   bool is_leading_dim() const {
     const auto dim = static_cast<std::size_t>(call_.attrs->integer("dim"));
-    return std::all_of(result_shape_.begin(), result_shape_.begin() + static_cast<std::ptrdiff_t>(dim), [](std::int64_t s) { return s == 1; });
+    return std::all_of(result_shape_.begin(),
+                       result_shape_.begin() + static_cast<std::ptrdiff_t>(dim),
+                       [](std::int64_t s) { return s == 1; });
   }
 
   // Where a member's operand piece lies in this rank's result.
@@ -159,7 +191,8 @@ class Collective {
     }
     group_.exchange(send, receive, call_.what);
     for (std::size_t m = 1; m < members_; ++m) {
-      combine(call_.operand_type->dtype, call_.operand_type->partial.op, staged.data(), receive[m].data, elements(result_shape_));
+      combine(call_.operand_type->dtype, call_.operand_type->partial.op, staged.data(),
+              receive[m].data, elements(result_shape_));
     }
     if (own > 0) std::memcpy(call_.result, staged.data(), own);
   }
@@ -187,12 +220,14 @@ class Collective {
       boxes[m] = result_shape_;
       boxes[m][from] = their_operand[from];
       starts[m] = Shape(box.size(), 0);
-      starts[m][from] = local_offsets(*call_.operand_type, *call_.grid, at)[from] - result_start_[from];
+      starts[m][from] =
+          local_offsets(*call_.operand_type, *call_.grid, at)[from] - result_start_[from];
       staged[m].resize(size_of(boxes[m]));
       receive[m] = {staged[m].data(), staged[m].size()};
     }
     group_.exchange(send, receive, call_.what);
-    for (std::size_t m = 0; m < members_; ++m) unpack(staged[m].data(), boxes[m], starts[m], result_shape_, call_.result);
+    for (std::size_t m = 0; m < members_; ++m)
+      unpack(staged[m].data(), boxes[m], starts[m], result_shape_, call_.result);
   }
 
   const CollectiveCall& call_;
@@ -227,7 +262,8 @@ void run_local_reshard(const CollectiveCall& call) {
   const Shape wanted = local_offsets(*call.result_type, *call.grid, at);
   std::int64_t before = 0;
   for (std::size_t d = 0; d < from.size(); ++d) before += (wanted[d] - own[d]) * strides[d];
-  cpu::copy_strided(call.operand + static_cast<std::size_t>(before) * bytes, to, strides, call.result, bytes);
+  cpu::copy_strided(call.operand + static_cast<std::size_t>(before) * bytes, to, strides,
+                    call.result, bytes);
 }
 
 }  // namespace tessera

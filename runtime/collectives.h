@@ -1,5 +1,6 @@
-// The collectives of plans, over any Group: everything about sizes and offsets follows from the operand's and result's
-// types and the rank's coordinates, also for sizes that do not divide and for empty pieces.
+// The collectives of plans, over any Group: everything about sizes and offsets follows from the
+// operand's and result's types and the rank's coordinates, also for sizes that do not divide and
+// for empty pieces.
 #pragma once
 #include "ir/base/op_kind.h"
 #include "ir/base/type.h"
@@ -19,7 +20,8 @@ struct CollectiveCall {
   std::string what;  // for errors: "all_reduce %p over y"
 };
 
-// Runs all_reduce, all_gather, reduce_scatter or all_to_all over `group`, whose members are grid.group(rank, over).
+// Runs all_reduce, all_gather, reduce_scatter or all_to_all over `group`, whose members are
+// grid.group(rank, over).
 void run_collective(const CollectiveCall& call, Group& group);
 // Runs slice_to_shard or keep_on_first: no communication.
 void run_local_reshard(const CollectiveCall& call);

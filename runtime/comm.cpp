@@ -27,12 +27,15 @@ void World::check_same(const std::string& text, const std::string& what) {
   std::string own = text.substr(0, kWidth);
   own.resize(kWidth, ' ');
   std::vector<std::string> others(static_cast<std::size_t>(size_), std::string(kWidth, ' '));
-  std::vector<ConstBytes> send(others.size(), {reinterpret_cast<const std::byte*>(own.data()), kWidth});
+  std::vector<ConstBytes> send(others.size(),
+                               {reinterpret_cast<const std::byte*>(own.data()), kWidth});
   std::vector<Bytes> receive;
-  for (std::string& other : others) receive.push_back({reinterpret_cast<std::byte*>(other.data()), kWidth});
+  for (std::string& other : others)
+    receive.push_back({reinterpret_cast<std::byte*>(other.data()), kWidth});
   everyone().exchange(send, receive, what);
   for (std::size_t r = 0; r < others.size(); ++r) {
-    if (others[r] != own) throw WorldError(str(what, " differs between rank ", rank_, " and rank ", r));
+    if (others[r] != own)
+      throw WorldError(str(what, " differs between rank ", rank_, " and rank ", r));
   }
 }
 

@@ -1,5 +1,6 @@
-// Communication: a rank's view of the job, and groups of ranks that exchange bytes. Reductions are ours (collectives.h),
-// added in group order, so results are bitwise the same for threads and processes.
+// Communication: a rank's view of the job, and groups of ranks that exchange bytes. Reductions are
+// ours (collectives.h), added in group order, so results are bitwise the same for threads and
+// processes.
 #pragma once
 #include <memory>
 #include <span>
@@ -26,9 +27,11 @@ class Group {
   int index() const { return index_; }
   const std::vector<int>& members() const { return members_; }
 
-  // What member i sends to j (its send[j]) arrives in j's receive[i]. Every member must call it, with sizes that match.
-  // `what` names the step for errors and is compared between members. Throws WorldError or Aborted.
-  virtual void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive, const std::string& what) = 0;
+  // What member i sends to j (its send[j]) arrives in j's receive[i]. Every member must call it,
+  // with sizes that match. `what` names the step for errors and is compared between members. Throws
+  // WorldError or Aborted.
+  virtual void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive,
+                        const std::string& what) = 0;
 
  protected:
   Group(std::vector<int> members, int index) : members_(std::move(members)), index_(index) {}
@@ -46,7 +49,8 @@ class World {
   int size() const { return size_; }
   AbortFlag& abort_flag() { return *abort_; }
 
-  // The group of these ranks (this one included); every member must ask for it, in the same order of calls.
+  // The group of these ranks (this one included); every member must ask for it, in the same order
+  // of calls.
   virtual std::unique_ptr<Group> group(const std::vector<int>& members) = 0;
   // The group of all ranks, for control data.
   Group& everyone();

@@ -1,6 +1,7 @@
-// Ranks as threads of one process: members publish what they send, meet, copy what is theirs, and meet again.
-#include <cstring>
+// Ranks as threads of one process: members publish what they send, meet, copy what is theirs, and
+// meet again.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "ir/base/check.h"
@@ -10,13 +11,19 @@
 namespace tessera {
 namespace {
 
-// Where the members of one group meet. Waits wake up regularly to see the abort flag, and name who is missing.
+// Where the members of one group meet. Waits wake up regularly to see the abort flag, and name who
+// is missing.
 class Meeting {
  public:
   Meeting(std::vector<int> members, Timeout timeout, AbortFlag& abort)
-      : members_(std::move(members)), timeout_(timeout), abort_(abort), posts_(members_.size()), here_(members_.size(), 0) {}
+      : members_(std::move(members)),
+        timeout_(timeout),
+        abort_(abort),
+        posts_(members_.size()),
+        here_(members_.size(), 0) {}
 
-  // What a member brings. Texts and sizes are copies, so that members compare them without looking into one that left.
+  // What a member brings. Texts and sizes are copies, so that members compare them without looking
+  // into one that left.
   struct Post {
     std::span<const ConstBytes> send;
     std::vector<std::size_t> sends, receives;
@@ -35,7 +42,8 @@ class Meeting {
       all_here_.notify_all();
       return;
     }
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout_);
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout_);
     while (round_ == round) {
       if (abort_.is_set()) throw Aborted();
       if (std::chrono::steady_clock::now() > deadline) throw WorldError(missing(what));
@@ -68,9 +76,11 @@ class Meeting {
 
 class LocalGroup : public Group {
  public:
-  LocalGroup(std::shared_ptr<Meeting> meeting, int index) : Group(meeting->members(), index), meeting_(std::move(meeting)) {}
+  LocalGroup(std::shared_ptr<Meeting> meeting, int index)
+      : Group(meeting->members(), index), meeting_(std::move(meeting)) {}
 
-  void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive, const std::string& what) override {
+  void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive,
+                const std::string& what) override {
     const auto me = static_cast<std::size_t>(index());
     Meeting::Post& own = meeting_->post(me);
     own.send = send;
@@ -83,24 +93,28 @@ class LocalGroup : public Group {
     check_posts();
     for (std::size_t from = 0; from < receive.size(); ++from) {
       const Meeting::Post& post = meeting_->post(from);
-      if (receive[from].size > 0 && receive[from].data != post.send[me].data) std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
+      if (receive[from].size > 0 && receive[from].data != post.send[me].data)
+        std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
     }
     meeting_->arrive(me, what);  // until here the posts and what they point at must stay
   }
 
  private:
-  // All members compare all posts, so that all come to the same decision and nobody reads from one that gave up.
+  // All members compare all posts, so that all come to the same decision and nobody reads from one
+  // that gave up.
   void check_posts() const {
     const Meeting::Post& first = meeting_->post(0);
     for (std::size_t i = 0; i < members().size(); ++i) {
       const Meeting::Post& post = meeting_->post(i);
       if (post.what != first.what) {
-        throw WorldError(str("ranks are at different steps: '", first.what, "' at rank ", members()[0], ", '", post.what, "' at rank ", members()[i]));
+        throw WorldError(str("ranks are at different steps: '", first.what, "' at rank ",
+                             members()[0], ", '", post.what, "' at rank ", members()[i]));
       }
       for (std::size_t j = 0; j < members().size(); ++j) {
         const std::size_t expected = meeting_->post(j).receives[i];
         if (post.sends[j] != expected) {
-          throw WorldError(str(post.what, ": rank ", members()[i], " sends ", post.sends[j], " bytes to rank ", members()[j], ", which expects ", expected));
+          throw WorldError(str(post.what, ": rank ", members()[i], " sends ", post.sends[j],
+                               " bytes to rank ", members()[j], ", which expects ", expected));
         }
       }
     }
@@ -113,7 +127,8 @@ class LocalGroup : public Group {
 
 class LocalHub {
  public:
-  LocalHub(int size, Timeout timeout, AbortFlag& abort) : size_(size), timeout_(timeout), abort_(abort) {}
+  LocalHub(int size, Timeout timeout, AbortFlag& abort)
+      : size_(size), timeout_(timeout), abort_(abort) {}
 
   std::shared_ptr<Meeting> meeting(const std::vector<int>& members) {
     const std::lock_guard lock(mutex_);
@@ -136,12 +151,14 @@ namespace {
 
 class LocalWorld : public World {
  public:
-  LocalWorld(std::shared_ptr<LocalHub> hub, int rank) : World(rank, hub->size(), &hub->abort()), hub_(std::move(hub)) {}
+  LocalWorld(std::shared_ptr<LocalHub> hub, int rank)
+      : World(rank, hub->size(), &hub->abort()), hub_(std::move(hub)) {}
 
   std::unique_ptr<Group> group(const std::vector<int>& members) override {
     const auto at = std::find(members.begin(), members.end(), rank());
     TESSERA_CHECK(at != members.end(), "rank ", rank(), " is not in the group it asks for");
-    return std::make_unique<LocalGroup>(hub_->meeting(members), static_cast<int>(at - members.begin()));
+    return std::make_unique<LocalGroup>(hub_->meeting(members),
+                                        static_cast<int>(at - members.begin()));
   }
 
  private:

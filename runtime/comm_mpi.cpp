@@ -1,5 +1,5 @@
-// One rank per MPI process. Only bytes move through MPI; our code adds. Waits poll with pauses, so that ranks that share
-// cores give way, and see the abort flag and the deadline.
+// One rank per MPI process. Only bytes move through MPI; our code adds. Waits poll with pauses, so
+// that ranks that share cores give way, and see the abort flag and the deadline.
 #include <mpi.h>
 
 #include <algorithm>
@@ -28,20 +28,24 @@ class MpiGroup : public Group {
   MpiGroup(std::vector<int> members, int index, MPI_Comm comm, Timeout timeout, AbortFlag& abort)
       : Group(std::move(members), index), comm_(comm), timeout_(timeout), abort_(abort) {}
 
-  void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive, const std::string& what) override {
+  void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive,
+                const std::string& what) override {
     std::vector<MPI_Request> requests;
     std::vector<int> peers;
     for (int m = 0; m < size(); ++m) {
       const auto at = static_cast<std::size_t>(m);
       if (m == index()) {
         TESSERA_CHECK(send[at].size == receive[at].size, "a rank sends itself another size");
-        if (receive[at].size > 0 && receive[at].data != send[at].data) std::memmove(receive[at].data, send[at].data, receive[at].size);
+        if (receive[at].size > 0 && receive[at].data != send[at].data)
+          std::memmove(receive[at].data, send[at].data, receive[at].size);
         continue;
       }
       post(receive[at].size, [&](std::size_t from, int count) {
         requests.push_back(MPI_REQUEST_NULL);
         peers.push_back(m);
-        check(MPI_Irecv(receive[at].data + from, count, MPI_BYTE, members()[at], tag(what), comm_, &requests.back()), "MPI_Irecv");
+        check(MPI_Irecv(receive[at].data + from, count, MPI_BYTE, members()[at], tag(what), comm_,
+                        &requests.back()),
+              "MPI_Irecv");
       });
     }
     for (int m = 0; m < size(); ++m) {
@@ -50,14 +54,17 @@ class MpiGroup : public Group {
       post(send[at].size, [&](std::size_t from, int count) {
         requests.push_back(MPI_REQUEST_NULL);
         peers.push_back(m);
-        check(MPI_Isend(send[at].data + from, count, MPI_BYTE, members()[at], tag(what), comm_, &requests.back()), "MPI_Isend");
+        check(MPI_Isend(send[at].data + from, count, MPI_BYTE, members()[at], tag(what), comm_,
+                        &requests.back()),
+              "MPI_Isend");
       });
     }
     wait(requests, peers, what);
   }
 
  private:
-  // Messages are at most 256 MiB; an empty one is sent too, so that exchanges of nothing are barriers.
+  // Messages are at most 256 MiB; an empty one is sent too, so that exchanges of nothing are
+  // barriers.
   template <class F>
   static void post(std::size_t size, F one) {
     std::size_t from = 0;
@@ -68,18 +75,22 @@ class MpiGroup : public Group {
     } while (from < size);
   }
 
-  // Different steps have different tags (nearly always), so that ranks that went astray do not read each other's data.
+  // Different steps have different tags (nearly always), so that ranks that went astray do not read
+  // each other's data.
   static int tag(const std::string& what) {
     std::uint32_t hash = 2166136261u;
     for (char c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
     return static_cast<int>(hash % 32749u);
   }
 
-  void wait(std::vector<MPI_Request>& requests, const std::vector<int>& peers, const std::string& what) const {
+  void wait(std::vector<MPI_Request>& requests, const std::vector<int>& peers,
+            const std::string& what) const {
     const auto start = std::chrono::steady_clock::now();
     for (int polls = 0;; ++polls) {
       int done = 0;
-      check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+      check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done,
+                        MPI_STATUSES_IGNORE),
+            "MPI_Testall");
       if (done != 0) return;
       if (abort_.is_set()) throw Aborted();
       if (polls < 20) {
@@ -87,17 +98,20 @@ class MpiGroup : public Group {
       } else {
         std::this_thread::sleep_for(std::chrono::microseconds(polls < 200 ? 20 : 200));
       }
-      if (std::chrono::steady_clock::now() - start > timeout_) throw WorldError(missing(requests, peers, what));
+      if (std::chrono::steady_clock::now() - start > timeout_)
+        throw WorldError(missing(requests, peers, what));
     }
   }
 
-  std::string missing(std::vector<MPI_Request>& requests, const std::vector<int>& peers, const std::string& what) const {
+  std::string missing(std::vector<MPI_Request>& requests, const std::vector<int>& peers,
+                      const std::string& what) const {
     std::string ranks;
     for (std::size_t i = 0; i < requests.size(); ++i) {
       int done = 0;
       MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE);
       const std::string rank = str(members()[static_cast<std::size_t>(peers[i])]);
-      if (done == 0 && ranks.find(rank) == std::string::npos) ranks += str(ranks.empty() ? "" : ", ", rank);
+      if (done == 0 && ranks.find(rank) == std::string::npos)
+        ranks += str(ranks.empty() ? "" : ", ", rank);
     }
     return str(what, ": waited ", timeout_.count(), " s for rank ", ranks);
   }
@@ -109,8 +123,10 @@ class MpiGroup : public Group {
 
 class MpiWorld : public World {
  public:
-  MpiWorld(int rank, int size, Timeout timeout, AbortFlag& abort) : World(rank, size, &abort), timeout_(timeout) {}
-  // After an error there is nothing to agree on any more: the process leaves, and the launcher ends the others.
+  MpiWorld(int rank, int size, Timeout timeout, AbortFlag& abort)
+      : World(rank, size, &abort), timeout_(timeout) {}
+  // After an error there is nothing to agree on any more: the process leaves, and the launcher ends
+  // the others.
   ~MpiWorld() override {
     if (abort_flag().is_set()) return;
     MPI_Finalize();
@@ -119,7 +135,8 @@ class MpiWorld : public World {
   std::unique_ptr<Group> group(const std::vector<int>& members) override {
     const auto at = std::find(members.begin(), members.end(), rank());
     TESSERA_CHECK(at != members.end(), "rank ", rank(), " is not in the group it asks for");
-    return std::make_unique<MpiGroup>(members, static_cast<int>(at - members.begin()), MPI_COMM_WORLD, timeout_, abort_flag());
+    return std::make_unique<MpiGroup>(members, static_cast<int>(at - members.begin()),
+                                      MPI_COMM_WORLD, timeout_, abort_flag());
   }
 
  private:

@@ -7,7 +7,9 @@ namespace tessera {
 
 bool has_mpi() { return false; }
 
-std::unique_ptr<World> make_mpi_world(Timeout, AbortFlag&) { throw WorldError("this build has no MPI"); }
+std::unique_ptr<World> make_mpi_world(Timeout, AbortFlag&) {
+  throw WorldError("this build has no MPI");
+}
 
 }  // namespace tessera
 

@@ -91,7 +91,8 @@ class WorkerStream : public Stream {
 
 Arena::Arena(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
   void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw WorldError(str("cannot allocate an arena of ", bytes_, " bytes: ", std::strerror(errno)));
+  if (data == MAP_FAILED)
+    throw WorldError(str("cannot allocate an arena of ", bytes_, " bytes: ", std::strerror(errno)));
   data_ = static_cast<std::byte*>(data);
 }
 
@@ -114,6 +115,8 @@ void Event::wait(const AbortFlag& abort) {
 }
 
 std::unique_ptr<Stream> make_inline_stream() { return std::make_unique<InlineStream>(); }
-std::unique_ptr<Stream> make_worker_stream(const AbortFlag& abort) { return std::make_unique<WorkerStream>(abort); }
+std::unique_ptr<Stream> make_worker_stream(const AbortFlag& abort) {
+  return std::make_unique<WorkerStream>(abort);
+}
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
-// The CPU device: an arena, streams and events. A plan without overlap runs on the rank's own thread (the inline stream);
-// a worker stream is a thread with a queue that blocks when it is empty. Every wait takes the job's abort flag.
+// The CPU device: an arena, streams and events. A plan without overlap runs on the rank's own
+// thread (the inline stream); a worker stream is a thread with a queue that blocks when it is
+// empty. Every wait takes the job's abort flag.
 #pragma once
 #include <condition_variable>
 #include <cstddef>

@@ -13,14 +13,17 @@
 namespace tessera {
 namespace {
 
-cpu::TensorArg tensor_arg(const Type& type, std::byte* data, const Grid& grid, const Coordinates& at) {
+cpu::TensorArg tensor_arg(const Type& type, std::byte* data, const Grid& grid,
+                          const Coordinates& at) {
   return {type.dtype, local_shape(type, grid, at), local_offsets(type, grid, at), type.shape, data};
 }
 
 std::string described(const PlanFunc& func, const PlanStep& step, const Grid& grid) {
-  if (step.fused()) return str("fused %", func.values[static_cast<std::size_t>(step.results[0])].name);
+  if (step.fused())
+    return str("fused %", func.values[static_cast<std::size_t>(step.results[0])].name);
   std::string text(mnemonic(step.kind));
-  if (!step.operands.empty()) text += str(" %", func.values[static_cast<std::size_t>(step.operands[0])].name);
+  if (!step.operands.empty())
+    text += str(" %", func.values[static_cast<std::size_t>(step.operands[0])].name);
   if (step.attrs.has("over")) text += str(" over ", grid.text(step.attrs.axes("over")));
   return text;
 }
@@ -28,10 +31,15 @@ std::string described(const PlanFunc& func, const PlanStep& step, const Grid& gr
 }  // namespace
 
 Executor::Executor(const Plan& plan, World& world)
-    : plan_(plan), world_(world), at_(plan.grid.coordinates(world.rank())), arena_(static_cast<std::size_t>(plan.arena_bytes)), stream_(make_inline_stream()) {
+    : plan_(plan),
+      world_(world),
+      at_(plan.grid.coordinates(world.rank())),
+      arena_(static_cast<std::size_t>(plan.arena_bytes)),
+      stream_(make_inline_stream()) {
   cpu::use_one_math_thread();
   world_.check_same(plan.hash, "the plan's hash");
-  for (const Axes& axes : plan.comms) groups_.push_back(world_.group(plan.grid.group(world.rank(), axes)));
+  for (const Axes& axes : plan.comms)
+    groups_.push_back(world_.group(plan.grid.group(world.rank(), axes)));
   for (const PlanFunc& func : plan.funcs) bind(func);
 }
 
@@ -52,8 +60,10 @@ std::function<void()> Executor::bind_step(const PlanFunc& func, const PlanStep& 
   const cpu::Kernel kernel = cpu::find_kernel(step.kind);
   if (kernel == nullptr) throw CompileError("", str(mnemonic(step.kind), " cannot run on the CPU"));
   std::vector<cpu::TensorArg> operands, results;
-  for (int v : step.operands) operands.push_back(tensor_arg(*place(func, v).type, place(func, v).data, plan_.grid, at_));
-  for (int v : step.results) results.push_back(tensor_arg(*place(func, v).type, place(func, v).data, plan_.grid, at_));
+  for (int v : step.operands)
+    operands.push_back(tensor_arg(*place(func, v).type, place(func, v).data, plan_.grid, at_));
+  for (int v : step.results)
+    results.push_back(tensor_arg(*place(func, v).type, place(func, v).data, plan_.grid, at_));
   return [kernel, &step, operands = std::move(operands), results = std::move(results)] {
     kernel({step.kind, &step.attrs, operands, results});
   };
@@ -83,12 +93,20 @@ std::function<void()> Executor::bind_fused(const PlanFunc& func, const PlanStep&
     program->output_slots.push_back(add_slot(v));
     outputs.push_back(place(func, v).data);
   }
-  return [program, inputs = std::move(inputs), outputs = std::move(outputs)] { cpu::run_fused(*program, inputs, outputs); };
+  return [program, inputs = std::move(inputs), outputs = std::move(outputs)] {
+    cpu::run_fused(*program, inputs, outputs);
+  };
 }
 
 std::function<void()> Executor::bind_collective(const PlanFunc& func, const PlanStep& step) {
-  CollectiveCall call{step.kind, &step.attrs, place(func, step.operands[0]).type, place(func, step.results[0]).type,
-                      &plan_.grid, world_.rank(), place(func, step.operands[0]).data, place(func, step.results[0]).data,
+  CollectiveCall call{step.kind,
+                      &step.attrs,
+                      place(func, step.operands[0]).type,
+                      place(func, step.results[0]).type,
+                      &plan_.grid,
+                      world_.rank(),
+                      place(func, step.operands[0]).data,
+                      place(func, step.results[0]).data,
                       described(func, step, plan_.grid)};
   if (step.comm < 0) return [call] { run_local_reshard(call); };
   Group* group = groups_[static_cast<std::size_t>(step.comm)].get();
@@ -97,10 +115,12 @@ std::function<void()> Executor::bind_collective(const PlanFunc& func, const Plan
 
 std::function<void()> Executor::bind_constant(const PlanFunc& func, const PlanStep& step) {
   const auto found = plan_.constants.find(step.attrs.text("data"));
-  if (found == plan_.constants.end()) throw CompileError("", str("the plan lacks constant ", quoted(step.attrs.text("data"))));
+  if (found == plan_.constants.end())
+    throw CompileError("", str("the plan lacks constant ", quoted(step.attrs.text("data"))));
   const Place to = place(func, step.results[0]);
   const Tensor* whole = &found->second;
-  if (whole->dtype() != to.type->dtype || whole->shape() != to.type->shape) throw CompileError("", "a constant has another type than its step");
+  if (whole->dtype() != to.type->dtype || whole->shape() != to.type->shape)
+    throw CompileError("", "a constant has another type than its step");
   return [this, to, whole] { store(to, *whole); };
 }
 
@@ -111,7 +131,8 @@ void Executor::store(const Place& place, const Tensor& whole) {
   std::int64_t before = 0;
   for (std::size_t d = 0; d < start.size(); ++d) before += start[d] * strides[d];
   const std::size_t bytes = byte_size(type.dtype);
-  cpu::copy_strided(whole.data() + static_cast<std::size_t>(before) * bytes, local_shape(type, plan_.grid, at_), strides, place.data, bytes);
+  cpu::copy_strided(whole.data() + static_cast<std::size_t>(before) * bytes,
+                    local_shape(type, plan_.grid, at_), strides, place.data, bytes);
 }
 
 void Executor::run(std::string_view func) {
@@ -126,12 +147,14 @@ void Executor::run(std::string_view func) {
     } catch (const Aborted&) {
       throw;
     } catch (const CompileError& error) {
-      throw CompileError(str("@", func, " step ", &step - found->second.data(), " ", described(plan_func, *step.step, plan_.grid)),
+      throw CompileError(str("@", func, " step ", &step - found->second.data(), " ",
+                             described(plan_func, *step.step, plan_.grid)),
                          error.diagnostic().message, error.diagnostic().notes);
     }
     if (trace != nullptr) {
       const bool communicates = step.step->comm >= 0;
-      trace->record(described(plan_func, *step.step, plan_.grid), communicates ? "communication" : "compute", start, Trace::Clock::now());
+      trace->record(described(plan_func, *step.step, plan_.grid),
+                    communicates ? "communication" : "compute", start, Trace::Clock::now());
     }
   }
 }
@@ -142,8 +165,10 @@ void Executor::set_input(std::string_view func, std::string_view input, const Te
     const PlanValue& value = plan_func.values[static_cast<std::size_t>(arg.value)];
     if (value.name != input || arg.role != ArgRole::Input) continue;
     if (whole.dtype() != value.type.dtype || whole.shape() != value.type.shape) {
-      throw CompileError("--input", str(quoted(std::string(input)), " is ", to_text(Type(whole.dtype(), whole.shape()), Grid()),
-                                        ", the plan needs ", to_text(value.type.logical(), Grid())));
+      throw CompileError(
+          "--input", str(quoted(std::string(input)), " is ",
+                         to_text(Type(whole.dtype(), whole.shape()), Grid()), ", the plan needs ",
+                         to_text(value.type.logical(), Grid())));
     }
     store(place(plan_func, arg.value), whole);
     return;
@@ -154,7 +179,9 @@ void Executor::set_input(std::string_view func, std::string_view input, const Te
 Executor::Place Executor::find_arg(std::string_view name) const {
   for (const PlanFunc& func : plan_.funcs) {
     for (const PlanArg& arg : func.args) {
-      if (arg.role != ArgRole::Input && func.values[static_cast<std::size_t>(arg.value)].name == name) return place(func, arg.value);
+      if (arg.role != ArgRole::Input &&
+          func.values[static_cast<std::size_t>(arg.value)].name == name)
+        return place(func, arg.value);
     }
   }
   throw CompileError("", str("the plan has no argument %", name));
@@ -175,7 +202,9 @@ Tensor Executor::collect(const Place& place, const std::string& what) {
   std::vector<ConstBytes> send(size);
   std::vector<Bytes> receive(size);
   std::vector<std::vector<std::byte>> staged(size);
-  if (sends(at_)) send[0] = {place.data, static_cast<std::size_t>(elements(local_shape(type, plan_.grid, at_))) * bytes};
+  if (sends(at_))
+    send[0] = {place.data,
+               static_cast<std::size_t>(elements(local_shape(type, plan_.grid, at_))) * bytes};
   for (std::size_t r = 0; r < size && world_.rank() == 0; ++r) {
     const Coordinates at = plan_.grid.coordinates(static_cast<int>(r));
     if (!sends(at)) continue;
@@ -195,10 +224,12 @@ Tensor Executor::collect(const Place& place, const std::string& what) {
     for (std::size_t d = 0; d < start.size(); ++d) before += start[d] * strides[d];
     std::byte* target = whole.mutable_data() + static_cast<std::size_t>(before) * bytes;
     if (!type.partial.axes.empty()) {  // addends, in rank order
-      TESSERA_CHECK(type.dtype == DType::F32 && type.partial.op == ReduceOp::Sum, "only f32 sums are collected");
+      TESSERA_CHECK(type.dtype == DType::F32 && type.partial.op == ReduceOp::Sum,
+                    "only f32 sums are collected");
       std::vector<float> sum(static_cast<std::size_t>(elements(shape)));
       cpu::copy_strided(target, shape, strides, sum.data(), bytes);
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += reinterpret_cast<const float*>(staged[r].data())[i];
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        sum[i] += reinterpret_cast<const float*>(staged[r].data())[i];
       cpu::scatter_strided(sum.data(), shape, strides, target, bytes);
     } else {
       cpu::scatter_strided(staged[r].data(), shape, strides, target, bytes);
@@ -207,12 +238,15 @@ Tensor Executor::collect(const Place& place, const std::string& what) {
   return whole;
 }
 
-Tensor Executor::collect_arg(std::string_view name) { return collect(find_arg(name), str("collect %", name)); }
+Tensor Executor::collect_arg(std::string_view name) {
+  return collect(find_arg(name), str("collect %", name));
+}
 
 Tensor Executor::collect_output(std::string_view func, std::string_view output) {
   const PlanFunc& plan_func = *plan_.find(func);
   for (const PlanResult& result : plan_func.results) {
-    if (!result.updates && result.name == output) return collect(place(plan_func, result.value), str("collect ", output));
+    if (!result.updates && result.name == output)
+      return collect(place(plan_func, result.value), str("collect ", output));
   }
   throw CompileError("--output", str("the plan has no output ", quoted(std::string(output))));
 }
@@ -231,7 +265,9 @@ double Executor::scalar_output(std::string_view func, std::string_view output) c
 void Executor::store_arg(std::string_view name, const Tensor& whole) {
   const Place to = find_arg(name);
   if (whole.dtype() != to.type->dtype || whole.shape() != to.type->shape) {
-    throw CompileError("", str("%", name, " is ", to_text(to.type->logical(), Grid()), ", the file has ", to_text(Type(whole.dtype(), whole.shape()), Grid())));
+    throw CompileError(
+        "", str("%", name, " is ", to_text(to.type->logical(), Grid()), ", the file has ",
+                to_text(Type(whole.dtype(), whole.shape()), Grid())));
   }
   store(to, whole);
 }

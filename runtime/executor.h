@@ -1,4 +1,5 @@
-// Runs a plan on one rank. Everything that can be known is bound at load: local sizes, addresses, kernels.
+// Runs a plan on one rank. Everything that can be known is bound at load: local sizes, addresses,
+// kernels.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -24,18 +25,20 @@ class Executor {
   World& world() { return world_; }
   Trace* trace = nullptr;  // when set, steps are recorded
 
-  // Reads this rank's slices of all weights; files are named relative to `folder`. Rank 0 checks the hashes, if asked.
+  // Reads this rank's slices of all weights; files are named relative to `folder`. Rank 0 checks
+  // the hashes, if asked.
   void load_weights(const std::filesystem::path& folder, bool verify_hashes);
   // Instead: values by seed and global position in the file's layout, the same on every grid.
   void randomize_weights(std::uint64_t seed);
 
   bool has(std::string_view func) const { return plan_.find(func) != nullptr; }
-  // Copies this rank's slice of a whole tensor into an input of a function. Throws CompileError for another type.
+  // Copies this rank's slice of a whole tensor into an input of a function. Throws CompileError for
+  // another type.
   void set_input(std::string_view func, std::string_view input, const Tensor& whole);
   void run(std::string_view func);
 
-  // The whole value of an argument (parameter, state) or of a function's output, on rank 0; empty elsewhere. Partial
-  // values are added in rank order. Every rank must call it.
+  // The whole value of an argument (parameter, state) or of a function's output, on rank 0; empty
+  // elsewhere. Partial values are added in rank order. Every rank must call it.
   Tensor collect_arg(std::string_view name);
   Tensor collect_output(std::string_view func, std::string_view output);
   // A replicated scalar output, read from this rank's own memory.

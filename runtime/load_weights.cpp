@@ -22,7 +22,9 @@ class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path) : path_(path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) throw CompileError(path.string(), str("cannot open the weights: ", std::strerror(errno)), {"the plan refers to the model's own files; keep them where they were"});
+    if (fd < 0)
+      throw CompileError(path.string(), str("cannot open the weights: ", std::strerror(errno)),
+                         {"the plan refers to the model's own files; keep them where they were"});
     struct stat info {};
     if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
       size_ = static_cast<std::size_t>(info.st_size);
@@ -40,7 +42,9 @@ class MappedFile {
 
   const std::byte* range(const WeightSource& source) const {
     if (source.offset > size_ || source.bytes > size_ - source.offset) {
-      throw CompileError(path_.string(), str("tensor ", quoted(source.tensor), " should lie at ", source.offset, " with ", source.bytes, " bytes, the file has ", size_),
+      throw CompileError(path_.string(),
+                         str("tensor ", quoted(source.tensor), " should lie at ", source.offset,
+                             " with ", source.bytes, " bytes, the file has ", size_),
                          {"the file changed since the plan was compiled"});
     }
     return data_ + source.offset;
@@ -54,16 +58,22 @@ class MappedFile {
 
 void check_sizes(const WeightSource& source) {
   const auto need = static_cast<std::uint64_t>(elements(source.shape)) * byte_size(source.dtype);
-  if (need != source.bytes) throw CompileError("", str("weight ", quoted(source.tensor), " has ", source.bytes, " bytes, its shape needs ", need));
+  if (need != source.bytes)
+    throw CompileError("", str("weight ", quoted(source.tensor), " has ", source.bytes,
+                               " bytes, its shape needs ", need));
 }
 
 void check_hashes(const Plan& plan, const std::filesystem::path& folder) {
   std::set<std::string> done;
   for (const auto& [arg, source] : plan.weights) {
-    if (source.sha256.empty() || !done.insert(str(source.file, "@", source.offset, "+", source.bytes)).second) continue;
+    if (source.sha256.empty() ||
+        !done.insert(str(source.file, "@", source.offset, "+", source.bytes)).second)
+      continue;
     if (sha256_of_file(folder / source.file, source.offset, source.bytes) != source.sha256) {
-      throw CompileError((folder / source.file).string(), str("tensor ", quoted(source.tensor), " is not what the plan was compiled for"),
-                         {"the file changed; compile the plan again"});
+      throw CompileError(
+          (folder / source.file).string(),
+          str("tensor ", quoted(source.tensor), " is not what the plan was compiled for"),
+          {"the file changed; compile the plan again"});
     }
   }
 }
@@ -82,7 +92,8 @@ std::uint64_t stream_of(const std::string& name) {
 }
 
 // Vectors called ...weight are norm weights: around 1. Everything else is small.
-void fill_random(const WeightSource& source, const StridedView& view, const Shape& start, const Shape& shape, std::uint64_t seed, std::byte* out) {
+void fill_random(const WeightSource& source, const StridedView& view, const Shape& start,
+                 const Shape& shape, std::uint64_t seed, std::byte* out) {
   const bool norm = source.shape.size() == 1 && source.tensor.ends_with("weight");
   const std::uint64_t stream = stream_of(source.tensor);
   const std::int64_t count = elements(shape);
@@ -92,7 +103,8 @@ void fill_random(const WeightSource& source, const StridedView& view, const Shap
       at += (rest % shape[d] + start[d]) * view.strides[d];
       rest /= shape[d];
     }
-    const double value = 0.02 * normal(seed, stream, static_cast<std::uint64_t>(at)) + (norm ? 1.0 : 0.0);
+    const double value =
+        0.02 * normal(seed, stream, static_cast<std::uint64_t>(at)) + (norm ? 1.0 : 0.0);
     if (source.dtype == DType::F64) {
       reinterpret_cast<double*>(out)[i] = value;
     } else {
@@ -111,8 +123,10 @@ void Executor::load_weights(const std::filesystem::path& folder, bool verify_has
     if (!file) file = std::make_unique<MappedFile>(folder / source.file);
     const Place to = find_arg(arg);
     const StridedView view = strided_view(source);
-    if (view.shape != to.type->shape || source.dtype != to.type->dtype) throw CompileError("", str("weight %", arg, " has another type than its argument"));
-    read_piece(file->range(source), view, local_offsets(*to.type, plan_.grid, at_), local_shape(*to.type, plan_.grid, at_), source.dtype, to.data);
+    if (view.shape != to.type->shape || source.dtype != to.type->dtype)
+      throw CompileError("", str("weight %", arg, " has another type than its argument"));
+    read_piece(file->range(source), view, local_offsets(*to.type, plan_.grid, at_),
+               local_shape(*to.type, plan_.grid, at_), source.dtype, to.data);
   }
   if (verify_hashes && world_.rank() == 0) check_hashes(plan_, folder);
 }
@@ -120,7 +134,8 @@ void Executor::load_weights(const std::filesystem::path& folder, bool verify_has
 void Executor::randomize_weights(std::uint64_t seed) {
   for (const auto& [arg, source] : plan_.weights) {
     const Place to = find_arg(arg);
-    fill_random(source, strided_view(source), local_offsets(*to.type, plan_.grid, at_), local_shape(*to.type, plan_.grid, at_), seed, to.data);
+    fill_random(source, strided_view(source), local_offsets(*to.type, plan_.grid, at_),
+                local_shape(*to.type, plan_.grid, at_), seed, to.data);
   }
 }
 

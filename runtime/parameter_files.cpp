@@ -13,7 +13,9 @@ namespace {
 bool has_arg(const Plan& plan, const std::string& name) {
   for (const PlanFunc& func : plan.funcs) {
     for (const PlanArg& arg : func.args) {
-      if (arg.role != ArgRole::Input && func.values[static_cast<std::size_t>(arg.value)].name == name) return true;
+      if (arg.role != ArgRole::Input &&
+          func.values[static_cast<std::size_t>(arg.value)].name == name)
+        return true;
     }
   }
   return false;
@@ -21,7 +23,8 @@ bool has_arg(const Plan& plan, const std::string& name) {
 
 }  // namespace
 
-std::map<std::string, Tensor> collect_in_file_layout(Executor& executor, const std::string& suffix) {
+std::map<std::string, Tensor> collect_in_file_layout(Executor& executor,
+                                                     const std::string& suffix) {
   std::map<std::string, Tensor> tensors;
   for (const auto& [arg, source] : executor.plan().weights) {
     if (!has_arg(executor.plan(), arg + suffix)) continue;
@@ -34,18 +37,22 @@ std::map<std::string, Tensor> collect_in_file_layout(Executor& executor, const s
   return tensors;
 }
 
-void store_from_file_layout(Executor& executor, const std::string& suffix, const std::function<Tensor(const std::string&)>& read,
+void store_from_file_layout(Executor& executor, const std::string& suffix,
+                            const std::function<Tensor(const std::string&)>& read,
                             const std::string& file) {
   for (const auto& [arg, source] : executor.plan().weights) {
     if (!has_arg(executor.plan(), arg + suffix)) continue;
     const Tensor whole = read(source.tensor);
     if (whole.shape() != source.shape || whole.dtype() != source.dtype) {
-      throw CompileError(file, str("tensor ", quoted(source.tensor), " is ", to_text(Type(whole.dtype(), whole.shape()), Grid()),
-                                   ", the plan needs ", to_text(Type(source.dtype, source.shape), Grid())));
+      throw CompileError(
+          file, str("tensor ", quoted(source.tensor), " is ",
+                    to_text(Type(whole.dtype(), whole.shape()), Grid()), ", the plan needs ",
+                    to_text(Type(source.dtype, source.shape), Grid())));
     }
     const StridedView view = strided_view(source);
     Tensor value(source.dtype, view.shape);
-    read_piece(whole.data(), view, Shape(view.shape.size(), 0), view.shape, source.dtype, value.mutable_data());
+    read_piece(whole.data(), view, Shape(view.shape.size(), 0), view.shape, source.dtype,
+               value.mutable_data());
     executor.store_arg(arg + suffix, value);
   }
 }

@@ -1,7 +1,9 @@
-// The plan: what codegen writes and the runtime executes. One text for all ranks: types are global, offsets are for
-// the largest local sizes (coordinate 0); each rank derives its own sizes and global offsets at load.
+// The plan: what codegen writes and the runtime executes. One text for all ranks: types are global,
+// offsets are for the largest local sizes (coordinate 0); each rank derives its own sizes and
+// global offsets at load.
 //
-// A plan is a folder: plan.txt (this text), and weights as references into the model's own files or as safetensors.
+// A plan is a folder: plan.txt (this text), and weights as references into the model's own files or
+// as safetensors.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -25,11 +27,13 @@ inline constexpr const char* kPlanFile = "plan.txt";
 struct PlanValue {
   std::string name;  // unique in its function
   Type type;
-  std::int64_t offset = kNoBuffer;  // bytes into the arena; kNoBuffer for temporaries inside a fused step
+  std::int64_t offset =
+      kNoBuffer;  // bytes into the arena; kNoBuffer for temporaries inside a fused step
 };
 
-// One line of the plan. A fused step has a body of elementwise steps (fill, iota, broadcast, cast included) over
-// values without buffers; its own operands and results are then the buffers that the body reads and writes.
+// One line of the plan. A fused step has a body of elementwise steps (fill, iota, broadcast, cast
+// included) over values without buffers; its own operands and results are then the buffers that the
+// body reads and writes.
 struct PlanStep {
   OpKind kind = OpKind::Add;
   AttrList attrs;
@@ -38,8 +42,9 @@ struct PlanStep {
   std::vector<PlanStep> body;  // non-empty: a fused step, `kind` and `attrs` are not used
   int comm = -1;               // index into Plan::comms, for collectives that communicate
   std::string stream;          // empty = the compute stream
-  std::vector<int> after;      // steps of other streams that must have ended (indices into PlanFunc::steps)
-  std::string origin;          // ONNX node the step comes from, for messages; may be empty
+  std::vector<int>
+      after;           // steps of other streams that must have ended (indices into PlanFunc::steps)
+  std::string origin;  // ONNX node the step comes from, for messages; may be empty
 
   bool fused() const { return !body.empty(); }
 };
@@ -55,14 +60,16 @@ struct PlanArg {
   ArgRole role = ArgRole::Input;
 };
 
-// `updates`: the value is the new content of the argument `name` (same buffer). Otherwise an output called `name`.
+// `updates`: the value is the new content of the argument `name` (same buffer). Otherwise an output
+// called `name`.
 struct PlanResult {
   int value = 0;
   std::string name;
   bool updates = false;
 };
 
-// Arguments of one name are one buffer in all functions: that is how functions hand values to each other.
+// Arguments of one name are one buffer in all functions: that is how functions hand values to each
+// other.
 struct PlanFunc {
   std::string name;  // forward; or prepare, micro, update
   std::vector<PlanValue> values;
@@ -75,31 +82,35 @@ struct Plan {
   int version = kPlanVersion;
   Grid grid;
   std::string target = "cpu";
-  std::string isa = "x86-64";       // the least instruction set the plan needs
+  std::string isa = "x86-64";  // the least instruction set the plan needs
   std::int64_t arena_bytes = 0;
   std::int64_t alignment = 64;
   std::int64_t micro_batches = 1;
-  std::string model;                // the ONNX file's name, for messages
-  std::map<std::string, std::string> notes;  // free key/value facts for tools: logits, labels, tokens, batch_dim ...
-  std::vector<Axes> comms;          // one communicator per set of axes in use
+  std::string model;  // the ONNX file's name, for messages
+  std::map<std::string, std::string>
+      notes;                // free key/value facts for tools: logits, labels, tokens, batch_dim ...
+  std::vector<Axes> comms;  // one communicator per set of axes in use
   std::map<std::string, WeightSource> weights;  // by argument name
   std::map<std::string, Tensor> constants;
   std::vector<PlanFunc> funcs;
-  std::string hash;                 // SHA-256 of the text without this line
+  std::string hash;  // SHA-256 of the text without this line
 
   const PlanFunc* find(std::string_view name) const;
 };
 
 // Text form. Constants above 64 elements go to constants.safetensors beside plan.txt.
 std::string to_text(const Plan& plan);
-// Throws CompileError for another version, a damaged text (hash), offsets outside the arena, unknown values, or
-// anything else that is not a plan; never trusts a size before it is checked.
+// Throws CompileError for another version, a damaged text (hash), offsets outside the arena,
+// unknown values, or anything else that is not a plan; never trusts a size before it is checked.
 // Constants of a side file are read by `folder`.
-Plan parse_plan(const std::string& text, const std::string& file, const std::filesystem::path& folder = {});
+Plan parse_plan(const std::string& text, const std::string& file,
+                const std::filesystem::path& folder = {});
 
-// Atomically: a temporary folder, renamed when complete; a plan that is there is replaced, any other folder refused.
-// `inline_weights` are written to weights.safetensors; their sources must name it, and get their offsets here.
-void write_plan(Plan plan, const std::filesystem::path& folder, const std::map<std::string, Tensor>& inline_weights = {});
+// Atomically: a temporary folder, renamed when complete; a plan that is there is replaced, any
+// other folder refused. `inline_weights` are written to weights.safetensors; their sources must
+// name it, and get their offsets here.
+void write_plan(Plan plan, const std::filesystem::path& folder,
+                const std::map<std::string, Tensor>& inline_weights = {});
 Plan read_plan(const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -17,22 +17,29 @@ namespace fs = std::filesystem;
 void check_replaceable(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return;
-  const bool is_plan = fs::is_directory(folder, error) && (fs::exists(folder / kPlanFile, error) || fs::is_empty(folder, error));
-  if (!is_plan) throw CompileError(folder.string(), "exists and is not a plan", {"choose another name, or remove it"});
+  const bool is_plan = fs::is_directory(folder, error) &&
+                       (fs::exists(folder / kPlanFile, error) || fs::is_empty(folder, error));
+  if (!is_plan)
+    throw CompileError(folder.string(), "exists and is not a plan",
+                       {"choose another name, or remove it"});
 }
 
 }  // namespace
 
-void write_plan(Plan plan, const fs::path& folder, const std::map<std::string, Tensor>& inline_weights) {
+void write_plan(Plan plan, const fs::path& folder,
+                const std::map<std::string, Tensor>& inline_weights) {
   check_replaceable(folder);
-  const fs::path target = folder.lexically_normal().has_filename() ? folder.lexically_normal() : folder.lexically_normal().parent_path();
+  const fs::path target = folder.lexically_normal().has_filename()
+                              ? folder.lexically_normal()
+                              : folder.lexically_normal().parent_path();
   const fs::path temporary = target.string() + str(".tmp", ::getpid());
   std::error_code error;
   fs::create_directories(temporary, error);
   if (error) throw CompileError(folder.string(), "cannot write here", {error.message()});
   try {
     if (!inline_weights.empty()) {
-      const SafetensorsIndex index = write_safetensors(temporary / "weights.safetensors", inline_weights);
+      const SafetensorsIndex index =
+          write_safetensors(temporary / "weights.safetensors", inline_weights);
       for (auto& [arg, source] : plan.weights) {
         const auto found = index.tensors.find(source.tensor);
         if (source.file != "weights.safetensors" || found == index.tensors.end()) continue;
@@ -58,7 +65,9 @@ void write_plan(Plan plan, const fs::path& folder, const std::map<std::string, T
 Plan read_plan(const fs::path& folder) {
   const fs::path file = folder / kPlanFile;
   std::error_code error;
-  if (!fs::exists(file, error)) throw CompileError(folder.string(), "is not a plan: it has no plan.txt", {"plans are made by `tessera compile ... -o OUT.plan`"});
+  if (!fs::exists(file, error))
+    throw CompileError(folder.string(), "is not a plan: it has no plan.txt",
+                       {"plans are made by `tessera compile ... -o OUT.plan`"});
   return parse_plan(read_text(file), file.string(), folder);
 }
 

@@ -1,4 +1,5 @@
-// Text -> plan. Nothing in the text is trusted: the hash first, then every name, index, size and offset.
+// Text -> plan. Nothing in the text is trusted: the hash first, then every name, index, size and
+// offset.
 #include <map>
 
 #include "ir/base/diag.h"
@@ -22,7 +23,8 @@ class PlanParser {
     lexer_.expect("plan");
     plan_.version = static_cast<int>(lexer_.integer("the format version"));
     if (plan_.version != kPlanVersion) {
-      lexer_.fail(str("plan format ", plan_.version, ", this program reads format ", kPlanVersion), {"compile the plan again"});
+      lexer_.fail(str("plan format ", plan_.version, ", this program reads format ", kPlanVersion),
+                  {"compile the plan again"});
     }
     while (!lexer_.at_end()) parse_item();
     if (plan_.funcs.empty()) lexer_.fail("the plan has no function");
@@ -42,17 +44,21 @@ class PlanParser {
       lexer_.expect("align");
       plan_.alignment = lexer_.integer("the alignment");
       constexpr std::int64_t kMaxArena = std::int64_t{1} << 46;
-      if (plan_.arena_bytes < 0 || plan_.arena_bytes > kMaxArena || plan_.alignment < 1 || plan_.alignment > 4096) lexer_.fail("arena out of range");
+      if (plan_.arena_bytes < 0 || plan_.arena_bytes > kMaxArena || plan_.alignment < 1 ||
+          plan_.alignment > 4096)
+        lexer_.fail("arena out of range");
     } else if (lexer_.accept("micro_batches")) {
       plan_.micro_batches = lexer_.integer("a count");
-      if (plan_.micro_batches < 1 || plan_.micro_batches > 1 << 20) lexer_.fail("micro_batches out of range");
+      if (plan_.micro_batches < 1 || plan_.micro_batches > 1 << 20)
+        lexer_.fail("micro_batches out of range");
     } else if (lexer_.accept("model")) {
       plan_.model = lexer_.quoted_text("the model's name");
     } else if (lexer_.accept("note")) {
       const std::string key = lexer_.quoted_text("a note's key");
       plan_.notes[key] = lexer_.quoted_text("a note");
     } else if (lexer_.accept("comm")) {
-      if (lexer_.integer("a communicator") != static_cast<std::int64_t>(plan_.comms.size())) lexer_.fail("communicators must be numbered 0, 1, 2 ...");
+      if (lexer_.integer("a communicator") != static_cast<std::int64_t>(plan_.comms.size()))
+        lexer_.fail("communicators must be numbered 0, 1, 2 ...");
       lexer_.expect("over");
       plan_.comms.push_back(parse_axes(lexer_, plan_.grid));
     } else if (lexer_.accept("weight")) {
@@ -90,13 +96,16 @@ class PlanParser {
       if (lexer_.quoted_text("a file") != kPlanConstantsFile) lexer_.fail("unknown constants file");
       const auto index = read_safetensors_index(folder_ / kPlanConstantsFile);
       const auto found = index.tensors.find(key);
-      if (found == index.tensors.end() || found->second.dtype != type.dtype || found->second.shape != type.shape) {
-        lexer_.fail(str("constant ", quoted(key), " is missing in ", kPlanConstantsFile, " or has another type"));
+      if (found == index.tensors.end() || found->second.dtype != type.dtype ||
+          found->second.shape != type.shape) {
+        lexer_.fail(str("constant ", quoted(key), " is missing in ", kPlanConstantsFile,
+                        " or has another type"));
       }
       plan_.constants[key] = read_safetensor(folder_ / kPlanConstantsFile, found->second);
       return;
     }
-    if (elements(type.shape) > kPlanInlineConstant) lexer_.fail("the constant is too large to be inline");
+    if (elements(type.shape) > kPlanInlineConstant)
+      lexer_.fail("the constant is too large to be inline");
     Tensor tensor(type.dtype, type.shape);
     lexer_.expect("(");
     for (std::int64_t i = 0; i < tensor.size(); ++i) {
@@ -110,23 +119,45 @@ class PlanParser {
   void store(Tensor& tensor, std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     switch (tensor.dtype()) {
-      case DType::I64: tensor.mutable_view<std::int64_t>()[at] = lexer_.integer("a constant"); return;
-      case DType::F64: tensor.mutable_view<double>()[at] = lexer_.number("a constant"); return;
-      case DType::F32: tensor.mutable_view<float>()[at] = static_cast<float>(lexer_.number("a constant")); return;
-      case DType::I32: tensor.mutable_view<std::int32_t>()[at] = static_cast<std::int32_t>(lexer_.number("a constant")); return;
-      case DType::I16: tensor.mutable_view<std::int16_t>()[at] = static_cast<std::int16_t>(lexer_.number("a constant")); return;
+      case DType::I64:
+        tensor.mutable_view<std::int64_t>()[at] = lexer_.integer("a constant");
+        return;
+      case DType::F64:
+        tensor.mutable_view<double>()[at] = lexer_.number("a constant");
+        return;
+      case DType::F32:
+        tensor.mutable_view<float>()[at] = static_cast<float>(lexer_.number("a constant"));
+        return;
+      case DType::I32:
+        tensor.mutable_view<std::int32_t>()[at] =
+            static_cast<std::int32_t>(lexer_.number("a constant"));
+        return;
+      case DType::I16:
+        tensor.mutable_view<std::int16_t>()[at] =
+            static_cast<std::int16_t>(lexer_.number("a constant"));
+        return;
       case DType::I8:
       case DType::U8:
-      case DType::Bool: tensor.mutable_view<std::uint8_t>()[at] = static_cast<std::uint8_t>(lexer_.number("a constant")); return;
-      case DType::F16: tensor.mutable_view<std::uint16_t>()[at] = float_to_half(static_cast<float>(lexer_.number("a constant"))); return;
-      case DType::BF16: tensor.mutable_view<std::uint16_t>()[at] = float_to_bfloat(static_cast<float>(lexer_.number("a constant"))); return;
+      case DType::Bool:
+        tensor.mutable_view<std::uint8_t>()[at] =
+            static_cast<std::uint8_t>(lexer_.number("a constant"));
+        return;
+      case DType::F16:
+        tensor.mutable_view<std::uint16_t>()[at] =
+            float_to_half(static_cast<float>(lexer_.number("a constant")));
+        return;
+      case DType::BF16:
+        tensor.mutable_view<std::uint16_t>()[at] =
+            float_to_bfloat(static_cast<float>(lexer_.number("a constant")));
+        return;
     }
   }
 
   void parse_func() {
     PlanFunc func;
     func.name = lexer_.func_name();
-    if (plan_.find(func.name) != nullptr) lexer_.fail(str("function @", func.name, " is defined twice"));
+    if (plan_.find(func.name) != nullptr)
+      lexer_.fail(str("function @", func.name, " is defined twice"));
     func_ = &func;
     by_name_.clear();
     lexer_.expect("{");
@@ -142,7 +173,8 @@ class PlanParser {
     value.name = name;
     value.type = parse_type(lexer_, plan_.grid);
     if (needs_buffer) value.offset = parse_offset(largest_local_bytes(value.type, plan_.grid));
-    if (!by_name_.emplace(name, static_cast<int>(func_->values.size())).second) lexer_.fail(str("%", name, " is defined twice"));
+    if (!by_name_.emplace(name, static_cast<int>(func_->values.size())).second)
+      lexer_.fail(str("%", name, " is defined twice"));
     func_->values.push_back(std::move(value));
     return static_cast<int>(func_->values.size()) - 1;
   }
@@ -150,8 +182,10 @@ class PlanParser {
   std::int64_t parse_offset(std::int64_t bytes) {
     lexer_.expect("@");
     const std::int64_t offset = lexer_.integer("an offset");
-    if (offset < 0 || offset % plan_.alignment != 0 || offset > plan_.arena_bytes || bytes > plan_.arena_bytes - offset) {
-      lexer_.fail(str("a buffer of ", bytes, " bytes at ", offset, " does not fit the arena of ", plan_.arena_bytes));
+    if (offset < 0 || offset % plan_.alignment != 0 || offset > plan_.arena_bytes ||
+        bytes > plan_.arena_bytes - offset) {
+      lexer_.fail(str("a buffer of ", bytes, " bytes at ", offset, " does not fit the arena of ",
+                      plan_.arena_bytes));
     }
     return offset;
   }
@@ -168,9 +202,11 @@ class PlanParser {
     PlanArg arg;
     arg.value = define(name, true);
     const std::string role = lexer_.word("a role");
-    if (role != "input" && role != "param" && role != "state") lexer_.fail(str("unknown role '", role, "'"));
+    if (role != "input" && role != "param" && role != "state")
+      lexer_.fail(str("unknown role '", role, "'"));
     arg.role = role == "input" ? ArgRole::Input : role == "param" ? ArgRole::Param : ArgRole::State;
-    if (arg.role == ArgRole::Param && !plan_.weights.contains(name)) lexer_.fail(str("parameter %", name, " has no weight"));
+    if (arg.role == ArgRole::Param && !plan_.weights.contains(name))
+      lexer_.fail(str("parameter %", name, " has no weight"));
     func_->args.push_back(arg);
   }
 
@@ -206,19 +242,22 @@ class PlanParser {
   void parse_step_tail(PlanStep& step) {
     if (lexer_.accept("comm")) {
       step.comm = static_cast<int>(lexer_.integer("a communicator"));
-      if (step.comm < 0 || step.comm >= static_cast<int>(plan_.comms.size())) lexer_.fail("no such communicator");
+      if (step.comm < 0 || step.comm >= static_cast<int>(plan_.comms.size()))
+        lexer_.fail("no such communicator");
     }
     if (lexer_.accept("stream")) step.stream = lexer_.quoted_text("a stream");
     if (lexer_.accept("after")) {
       for (std::int64_t at : parse_ints(lexer_)) {
-        if (at < 0 || at >= static_cast<std::int64_t>(func_->steps.size())) lexer_.fail("'after' names a later step");
+        if (at < 0 || at >= static_cast<std::int64_t>(func_->steps.size()))
+          lexer_.fail("'after' names a later step");
         step.after.push_back(static_cast<int>(at));
       }
     }
     if (lexer_.accept("from")) step.origin = lexer_.quoted_text("an origin");
   }
 
-  // Results of a fused step are buffers that its body writes: the body's line of the same name gives no buffer.
+  // Results of a fused step are buffers that its body writes: the body's line of the same name
+  // gives no buffer.
   void parse_body(PlanStep& step) {
     std::map<std::string, int> outer;
     for (int result : step.results) {
@@ -241,7 +280,8 @@ class PlanParser {
   void merge_body_result(int& result, const std::map<std::string, int>& outer) {
     const auto found = outer.find(func_->values[static_cast<std::size_t>(result)].name);
     if (found == outer.end()) return;
-    const bool same = func_->values[static_cast<std::size_t>(found->second)].type == func_->values[static_cast<std::size_t>(result)].type;
+    const bool same = func_->values[static_cast<std::size_t>(found->second)].type ==
+                      func_->values[static_cast<std::size_t>(result)].type;
     if (!same) lexer_.fail(str("%", found->first, " has two types"));
     func_->values.pop_back();
     by_name_[found->first] = found->second;
@@ -271,18 +311,24 @@ class PlanParser {
 // The last line is the hash of everything before it.
 void check_hash(const std::string& text, const std::string& file) {
   const std::size_t at = text.rfind("\nhash \"");
-  if (at == std::string::npos) throw CompileError(file, "the plan's text is damaged: it has no hash", {"compile the plan again"});
-  const std::string expected = str("\nhash ", quoted(sha256(std::string_view(text).substr(0, at))), "\n");
+  if (at == std::string::npos)
+    throw CompileError(file, "the plan's text is damaged: it has no hash",
+                       {"compile the plan again"});
+  const std::string expected =
+      str("\nhash ", quoted(sha256(std::string_view(text).substr(0, at))), "\n");
   if (text.substr(at) != expected) {
-    throw CompileError(file, "the plan's text was changed or is damaged: its hash does not match", {"compile the plan again"});
+    throw CompileError(file, "the plan's text was changed or is damaged: its hash does not match",
+                       {"compile the plan again"});
   }
 }
 
 }  // namespace
 
-Plan parse_plan(const std::string& text, const std::string& file, const std::filesystem::path& folder) {
+Plan parse_plan(const std::string& text, const std::string& file,
+                const std::filesystem::path& folder) {
   const std::string first = text.substr(0, text.find('\n'));
-  if (!first.starts_with("tessera-plan ")) throw CompileError(file, "is not a plan", {"plans are made by `tessera compile`"});
+  if (!first.starts_with("tessera-plan "))
+    throw CompileError(file, "is not a plan", {"plans are made by `tessera compile`"});
   if (first == str("tessera-plan ", kPlanVersion)) check_hash(text, file);
   return PlanParser(text, file, folder).parse();
 }

@@ -7,23 +7,27 @@
 namespace tessera {
 namespace {
 
-std::string value_text(const PlanFunc& func, int index) { return str("%", func.values[static_cast<std::size_t>(index)].name); }
+std::string value_text(const PlanFunc& func, int index) {
+  return str("%", func.values[static_cast<std::size_t>(index)].name);
+}
 
 std::string names_text(const PlanFunc& func, const std::vector<int>& values) {
   return join(values, ", ", [&](int index) { return value_text(func, index); });
 }
 
 // Lines of a fused body speak of values, not of buffers: only the step's own results have offsets.
-std::string types_text(const PlanFunc& func, const std::vector<int>& values, const Grid& grid, bool offsets = true) {
+std::string types_text(const PlanFunc& func, const std::vector<int>& values, const Grid& grid,
+                       bool offsets = true) {
   return join(values, ", ", [&](int index) {
     const PlanValue& value = func.values[static_cast<std::size_t>(index)];
     return str(to_text(value.type, grid), offsets ? str(" @ ", value.offset) : "");
   });
 }
 
-std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& grid, const std::string& indent, bool inside = false) {
-  std::string text = str(indent, step.fused() ? "fused " : "", names_text(func, step.results), " = ",
-                         step.fused() ? "" : mnemonic(step.kind));
+std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& grid,
+                      const std::string& indent, bool inside = false) {
+  std::string text = str(indent, step.fused() ? "fused " : "", names_text(func, step.results),
+                         " = ", step.fused() ? "" : mnemonic(step.kind));
   if (!step.operands.empty()) text += str(step.fused() ? "" : " ", names_text(func, step.operands));
   if (!step.fused()) text += attrs_text(step.attrs, step.kind, grid);
   text += str(" : ", types_text(func, step.results, grid, !inside));
@@ -44,22 +48,28 @@ std::string_view role_text(ArgRole role) {
 std::string func_text(const PlanFunc& func, const Grid& grid) {
   std::string text = str("\nfunc @", func.name, " {\n");
   for (const PlanArg& arg : func.args) {
-    text += str("  arg ", value_text(func, arg.value), " : ", types_text(func, {arg.value}, grid), " ", role_text(arg.role), "\n");
+    text += str("  arg ", value_text(func, arg.value), " : ", types_text(func, {arg.value}, grid),
+                " ", role_text(arg.role), "\n");
   }
   for (const PlanStep& step : func.steps) text += step_text(func, step, grid, "  ");
   for (const PlanResult& result : func.results) {
-    text += str("  return ", value_text(func, result.value), result.updates ? str(" updates %", result.name) : str(" as ", quoted(result.name)), "\n");
+    text += str("  return ", value_text(func, result.value),
+                result.updates ? str(" updates %", result.name) : str(" as ", quoted(result.name)),
+                "\n");
   }
   return text + "}\n";
 }
 
 std::string const_text(const std::string& key, const Tensor& tensor) {
-  std::string text = str("const ", quoted(key), " : ", to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " = ");
-  if (tensor.size() > kPlanInlineConstant) return text + str("file ", quoted(kPlanConstantsFile), "\n");
+  std::string text = str("const ", quoted(key), " : ",
+                         to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " = ");
+  if (tensor.size() > kPlanInlineConstant)
+    return text + str("file ", quoted(kPlanConstantsFile), "\n");
   text += "(";
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
-    const std::string value = tensor.dtype() == DType::I64 ? str(tensor.view<std::int64_t>()[static_cast<std::size_t>(i)])
-                                                           : number_text(tensor.number(i));
+    const std::string value = tensor.dtype() == DType::I64
+                                  ? str(tensor.view<std::int64_t>()[static_cast<std::size_t>(i)])
+                                  : number_text(tensor.number(i));
     text += str(i > 0 ? "," : "", value);
   }
   return text + ")\n";
@@ -75,12 +85,16 @@ const PlanFunc* Plan::find(std::string_view name) const {
 }
 
 std::string to_text(const Plan& plan) {
-  std::string text = str("tessera-plan ", plan.version, "\ngrid ", plan.grid.text(), "\ntarget ", quoted(plan.target), "\nisa ",
-                         quoted(plan.isa), "\narena ", plan.arena_bytes, " align ", plan.alignment, "\nmicro_batches ",
+  std::string text = str("tessera-plan ", plan.version, "\ngrid ", plan.grid.text(), "\ntarget ",
+                         quoted(plan.target), "\nisa ", quoted(plan.isa), "\narena ",
+                         plan.arena_bytes, " align ", plan.alignment, "\nmicro_batches ",
                          plan.micro_batches, "\nmodel ", quoted(plan.model), "\n");
-  for (const auto& [key, value] : plan.notes) text += str("note ", quoted(key), " ", quoted(value), "\n");
-  for (std::size_t i = 0; i < plan.comms.size(); ++i) text += str("comm ", i, " over ", plan.grid.text(plan.comms[i]), "\n");
-  for (const auto& [arg, source] : plan.weights) text += str("weight %", arg, " = ", to_text(source), "\n");
+  for (const auto& [key, value] : plan.notes)
+    text += str("note ", quoted(key), " ", quoted(value), "\n");
+  for (std::size_t i = 0; i < plan.comms.size(); ++i)
+    text += str("comm ", i, " over ", plan.grid.text(plan.comms[i]), "\n");
+  for (const auto& [arg, source] : plan.weights)
+    text += str("weight %", arg, " = ", to_text(source), "\n");
   for (const auto& [key, tensor] : plan.constants) text += const_text(key, tensor);
   for (const PlanFunc& func : plan.funcs) text += func_text(func, plan.grid);
   return text + str("\nhash ", quoted(sha256(text)), "\n");

@@ -1,4 +1,5 @@
-// What a person sees while training: a bar with loss and tokens a second on a terminal, a line now and then elsewhere.
+// What a person sees while training: a bar with loss and tokens a second on a terminal, a line now
+// and then elsewhere.
 #pragma once
 #include <cstdint>
 

@@ -27,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 class Schedule {
  public:
   Schedule(const Plan& plan, const std::string& text) {
-    const std::string source = !text.empty() ? text : (plan.notes.contains("lr") ? plan.notes.at("lr") : "0.001");
+    const std::string source =
+        !text.empty() ? text : (plan.notes.contains("lr") ? plan.notes.at("lr") : "0.001");
     double rate = 0;
     const auto result = std::from_chars(source.data(), source.data() + source.size(), rate);
     if (result.ec == std::errc() && result.ptr == source.data() + source.size()) {
@@ -36,9 +37,12 @@ class Schedule {
     }
     std::ifstream in(source);
     for (double value = 0; in >> value;) rates_.push_back(value);
-    if (rates_.empty() || !in.eof()) throw CompileError("--lr", str(quoted(source), " is neither a number nor a file of numbers"));
+    if (rates_.empty() || !in.eof())
+      throw CompileError("--lr", str(quoted(source), " is neither a number nor a file of numbers"));
   }
-  double at(std::int64_t step) const { return rates_[std::min(static_cast<std::size_t>(step), rates_.size() - 1)]; }
+  double at(std::int64_t step) const {
+    return rates_[std::min(static_cast<std::size_t>(step), rates_.size() - 1)];
+  }
 
  private:
   std::vector<double> rates_;
@@ -48,14 +52,20 @@ Tensor scalar(DType dtype, double value) {
   Tensor tensor(dtype, {});
   if (dtype == DType::F32) tensor.mutable_view<float>()[0] = static_cast<float>(value);
   if (dtype == DType::F64) tensor.mutable_view<double>()[0] = value;
-  if (dtype == DType::I64) tensor.mutable_view<std::int64_t>()[0] = static_cast<std::int64_t>(value);
+  if (dtype == DType::I64)
+    tensor.mutable_view<std::int64_t>()[0] = static_cast<std::int64_t>(value);
   return tensor;
 }
 
 class Session {
  public:
   Session(const Plan& plan, const SessionOptions& options, World& world)
-      : plan_(plan), options_(options), world_(world), batches_(plan, options.batches), executor_(plan, world), trace_(world.rank()) {
+      : plan_(plan),
+        options_(options),
+        world_(world),
+        batches_(plan, options.batches),
+        executor_(plan, world),
+        trace_(world.rank()) {
     if (options.random_weights) {
       executor_.randomize_weights(*options.random_weights);
     } else {
@@ -80,7 +90,8 @@ class Session {
   bool is_root() const { return world_.rank() == 0; }
 
   void infer() {
-    for (const auto& [name, tensor] : batches_.micro_batch(0, 0)) executor_.set_input("forward", name, tensor);
+    for (const auto& [name, tensor] : batches_.micro_batch(0, 0))
+      executor_.set_input("forward", name, tensor);
     for (const auto& [name, path] : options_.outputs) check_output(name);
     executor_.run("forward");
     for (const PlanResult& result : plan_.find("forward")->results) {
@@ -88,7 +99,10 @@ class Session {
       if (!is_root()) continue;
       const auto path = options_.outputs.find(result.name);
       if (path != options_.outputs.end()) write_npy(path->second, value);
-      if (!options_.quiet) std::cout << describe(result.name, value) << (path != options_.outputs.end() ? str(" -> ", path->second.string()) : "") << "\n";
+      if (!options_.quiet)
+        std::cout << describe(result.name, value)
+                  << (path != options_.outputs.end() ? str(" -> ", path->second.string()) : "")
+                  << "\n";
     }
   }
 
@@ -97,20 +111,24 @@ class Session {
     for (const PlanResult& result : results) {
       if (result.name == name) return;
     }
-    throw CompileError("--output", str("the plan has no output ", quoted(name)), {str("outputs: ", join(results, ", ", [](const PlanResult& r) { return r.name; }))});
+    throw CompileError(
+        "--output", str("the plan has no output ", quoted(name)),
+        {str("outputs: ", join(results, ", ", [](const PlanResult& r) { return r.name; }))});
   }
 
   static std::string describe(const std::string& name, const Tensor& value) {
     double sum = 0;
     for (std::int64_t i = 0; i < value.size(); ++i) sum += value.number(i);
-    return str(name, " ", to_text(Type(value.dtype(), value.shape()), Grid()), " mean ", value.size() > 0 ? sum / static_cast<double>(value.size()) : 0.0);
+    return str(name, " ", to_text(Type(value.dtype(), value.shape()), Grid()), " mean ",
+               value.size() > 0 ? sum / static_cast<double>(value.size()) : 0.0);
   }
 
   void train() {
     TrainingState state{0, options_.batches.seed};
     if (!options_.resume.empty()) {
       state = load_checkpoint(executor_, options_.resume);
-      if (state.seed != options_.batches.seed) throw CompileError("--seed", str("the checkpoint was made with --seed ", state.seed));
+      if (state.seed != options_.batches.seed)
+        throw CompileError("--seed", str("the checkpoint was made with --seed ", state.seed));
       world_.barrier("resume");
     }
     const Schedule schedule(plan_, options_.lr);
@@ -123,13 +141,22 @@ class Session {
     const std::int64_t first = state.step;
     for (; state.step < options_.steps; ++state.step) {
       const auto start = Clock::now();
-      run_step(state.step, schedule.at(state.step), state.step == first && !options_.dump_gradients.empty());
+      run_step(state.step, schedule.at(state.step),
+               state.step == first && !options_.dump_gradients.empty());
       const double loss = executor_.scalar_output("update", "loss");
       const double norm = executor_.scalar_output("update", "grad_norm");
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      if (log.is_open()) log << nlohmann::json{{"step", state.step}, {"loss", loss}, {"grad_norm", norm}, {"seconds", seconds}}.dump() << "\n" << std::flush;
+      if (log.is_open())
+        log << nlohmann::json{{"step", state.step},
+                              {"loss", loss},
+                              {"grad_norm", norm},
+                              {"seconds", seconds}}
+                   .dump()
+            << "\n"
+            << std::flush;
       progress.step(state.step, loss, norm, seconds);
-      const bool due = options_.checkpoint_every > 0 && (state.step + 1) % options_.checkpoint_every == 0;
+      const bool due =
+          options_.checkpoint_every > 0 && (state.step + 1) % options_.checkpoint_every == 0;
       if (!options_.checkpoint.empty() && (due || state.step + 1 == options_.steps)) {
         save_checkpoint(executor_, options_.checkpoint, {state.step + 1, state.seed});
       }
@@ -138,10 +165,12 @@ class Session {
   }
 
   void run_step(std::int64_t step, double lr, bool dump) {
-    if (const Tensor labels = batches_.stacked_labels(step); !batches_.labels().empty()) executor_.set_input("prepare", batches_.labels(), labels);
+    if (const Tensor labels = batches_.stacked_labels(step); !batches_.labels().empty())
+      executor_.set_input("prepare", batches_.labels(), labels);
     executor_.run("prepare");
     for (std::int64_t micro = 0; micro < plan_.micro_batches; ++micro) {
-      for (const auto& [name, tensor] : batches_.micro_batch(step, micro)) executor_.set_input("micro", name, tensor);
+      for (const auto& [name, tensor] : batches_.micro_batch(step, micro))
+        executor_.set_input("micro", name, tensor);
       executor_.run("micro");
     }
     if (dump) save(options_.dump_gradients, ".grad");
@@ -172,7 +201,8 @@ class Session {
     const std::uint64_t size = own.size();
     std::vector<ConstBytes> send(count, {reinterpret_cast<const std::byte*>(&size), sizeof size});
     std::vector<Bytes> receive;
-    for (std::uint64_t& other : sizes) receive.push_back({reinterpret_cast<std::byte*>(&other), sizeof other});
+    for (std::uint64_t& other : sizes)
+      receive.push_back({reinterpret_cast<std::byte*>(&other), sizeof other});
     world_.everyone().exchange(send, receive, "trace sizes");
     std::vector<std::string> texts(count);
     send.assign(count, {});
@@ -197,6 +227,8 @@ class Session {
 
 }  // namespace
 
-void run_session(const Plan& plan, const SessionOptions& options, World& world) { Session(plan, options, world).run(); }
+void run_session(const Plan& plan, const SessionOptions& options, World& world) {
+  Session(plan, options, world).run();
+}
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// A job on one rank: training steps or one inference, with everything tessera-run offers around them.
+// A job on one rank: training steps or one inference, with everything tessera-run offers around
+// them.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -15,8 +16,8 @@ struct SessionOptions {
   std::filesystem::path plan_folder;
   BatchOptions batches;
   std::int64_t steps = 1;
-  std::string lr;                                        // a number, or a file with one rate a line; empty: the plan's
-  std::optional<std::uint64_t> random_weights;           // seed
+  std::string lr;  // a number, or a file with one rate a line; empty: the plan's
+  std::optional<std::uint64_t> random_weights;  // seed
   bool verify_weights = true;
   std::map<std::string, std::filesystem::path> outputs;  // --output NAME=FILE.npy
   std::filesystem::path dump_gradients, save_weights, log, trace;

@@ -7,11 +7,22 @@
 namespace tessera {
 
 std::string Trace::json(Clock::time_point origin) const {
-  const auto microseconds = [&](Clock::time_point t) { return std::chrono::duration<double, std::micro>(t - origin).count(); };
-  std::string text = nlohmann::json{{"name", "process_name"}, {"ph", "M"}, {"pid", rank_}, {"args", {{"name", "rank " + std::to_string(rank_)}}}}.dump();
+  const auto microseconds = [&](Clock::time_point t) {
+    return std::chrono::duration<double, std::micro>(t - origin).count();
+  };
+  std::string text = nlohmann::json{{"name", "process_name"},
+                                    {"ph", "M"},
+                                    {"pid", rank_},
+                                    {"args", {{"name", "rank " + std::to_string(rank_)}}}}
+                         .dump();
   for (const Event& event : events_) {
-    const nlohmann::json item{{"name", event.name}, {"cat", event.category}, {"ph", "X"}, {"pid", rank_}, {"tid", "compute"},
-                              {"ts", microseconds(event.start)}, {"dur", microseconds(event.end) - microseconds(event.start)}};
+    const nlohmann::json item{{"name", event.name},
+                              {"cat", event.category},
+                              {"ph", "X"},
+                              {"pid", rank_},
+                              {"tid", "compute"},
+                              {"ts", microseconds(event.start)},
+                              {"dur", microseconds(event.end) - microseconds(event.start)}};
     text += ",\n" + item.dump();
   }
   return text;

@@ -12,7 +12,8 @@ class Trace {
   using Clock = std::chrono::steady_clock;
   explicit Trace(int rank) : rank_(rank) {}
 
-  void record(const std::string& name, const std::string& category, Clock::time_point start, Clock::time_point end) {
+  void record(const std::string& name, const std::string& category, Clock::time_point start,
+              Clock::time_point end) {
     events_.push_back({name, category, start, end});
   }
   // JSON objects of this rank's events, comma separated; times in microseconds since `origin`.

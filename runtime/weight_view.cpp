@@ -13,7 +13,8 @@ StridedView reshaped(const StridedView& view, const Shape& shape) {
     if (group.from_begin == group.from_end) continue;  // a new dimension of size 1
     const std::int64_t inner = view.strides[group.from_end - 1];
     for (std::size_t d = group.from_end - 1; d-- > group.from_begin;) {
-      TESSERA_CHECK(view.strides[d] == view.strides[d + 1] * view.shape[d + 1], "a weight view merges dimensions that do not lie together");
+      TESSERA_CHECK(view.strides[d] == view.strides[d + 1] * view.shape[d + 1],
+                    "a weight view merges dimensions that do not lie together");
     }
     std::int64_t stride = inner;
     for (std::size_t d = group.to_end; d-- > group.to_begin;) {
@@ -45,22 +46,27 @@ StridedView strided_view(const WeightSource& source) {
         view = permuted;
         break;
       }
-      case ViewKind::Reshape: view = reshaped(view, step.args); break;
+      case ViewKind::Reshape:
+        view = reshaped(view, step.args);
+        break;
     }
   }
   return view;
 }
 
-void read_piece(const std::byte* file_tensor, const StridedView& view, const Shape& start, const Shape& shape, DType dtype,
-                std::byte* out) {
+void read_piece(const std::byte* file_tensor, const StridedView& view, const Shape& start,
+                const Shape& shape, DType dtype, std::byte* out) {
   std::int64_t at = view.offset;
   for (std::size_t d = 0; d < start.size(); ++d) at += start[d] * view.strides[d];
-  cpu::copy_strided(file_tensor + static_cast<std::size_t>(at) * byte_size(dtype), shape, view.strides, out, byte_size(dtype));
+  cpu::copy_strided(file_tensor + static_cast<std::size_t>(at) * byte_size(dtype), shape,
+                    view.strides, out, byte_size(dtype));
 }
 
 void write_back(const Tensor& parameter, const StridedView& view, Tensor& file_tensor) {
   const std::size_t bytes = byte_size(parameter.dtype());
-  cpu::scatter_strided(parameter.data(), view.shape, view.strides, file_tensor.mutable_data() + static_cast<std::size_t>(view.offset) * bytes, bytes);
+  cpu::scatter_strided(parameter.data(), view.shape, view.strides,
+                       file_tensor.mutable_data() + static_cast<std::size_t>(view.offset) * bytes,
+                       bytes);
 }
 
 }  // namespace tessera

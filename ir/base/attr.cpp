@@ -40,12 +40,18 @@ void AttrList::erase(std::string_view name) {
   std::erase_if(items_, [&](const auto& item) { return item.first == name; });
 }
 
-std::int64_t AttrList::integer(std::string_view name) const { return typed<std::int64_t>(*this, name); }
+std::int64_t AttrList::integer(std::string_view name) const {
+  return typed<std::int64_t>(*this, name);
+}
 double AttrList::number(std::string_view name) const { return typed<double>(*this, name); }
 bool AttrList::flag(std::string_view name) const { return has(name) && typed<bool>(*this, name); }
-const std::string& AttrList::text(std::string_view name) const { return typed<std::string>(*this, name); }
+const std::string& AttrList::text(std::string_view name) const {
+  return typed<std::string>(*this, name);
+}
 const Ints& AttrList::ints(std::string_view name) const { return typed<Ints>(*this, name); }
-const Axes& AttrList::axes(std::string_view name) const { return typed<AxesAttr>(*this, name).axes; }
+const Axes& AttrList::axes(std::string_view name) const {
+  return typed<AxesAttr>(*this, name).axes;
+}
 DType AttrList::dtype(std::string_view name) const { return typed<DType>(*this, name); }
 
 std::string number_text(double value) {
@@ -75,13 +81,20 @@ std::string quoted(std::string_view text) {
 
 std::string to_text(const Attr& attr, const Grid& grid) {
   switch (kind(attr)) {
-    case AttrKind::Int: return str(std::get<std::int64_t>(attr));
-    case AttrKind::Float: return number_text(std::get<double>(attr));
-    case AttrKind::Bool: return std::get<bool>(attr) ? "true" : "false";
-    case AttrKind::Text: return quoted(std::get<std::string>(attr));
-    case AttrKind::IntList: return str("(", join(std::get<Ints>(attr), ","), ")");
-    case AttrKind::AxisList: return grid.text(std::get<AxesAttr>(attr).axes);
-    case AttrKind::Dtype: return std::string(name(std::get<DType>(attr)));
+    case AttrKind::Int:
+      return str(std::get<std::int64_t>(attr));
+    case AttrKind::Float:
+      return number_text(std::get<double>(attr));
+    case AttrKind::Bool:
+      return std::get<bool>(attr) ? "true" : "false";
+    case AttrKind::Text:
+      return quoted(std::get<std::string>(attr));
+    case AttrKind::IntList:
+      return str("(", join(std::get<Ints>(attr), ","), ")");
+    case AttrKind::AxisList:
+      return grid.text(std::get<AxesAttr>(attr).axes);
+    case AttrKind::Dtype:
+      return std::string(name(std::get<DType>(attr)));
   }
   return {};
 }

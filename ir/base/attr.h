@@ -1,4 +1,5 @@
-// Attributes of ops: a closed variant with one text form, so that the IR and plans print and parse them generically.
+// Attributes of ops: a closed variant with one text form, so that the IR and plans print and parse
+// them generically.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -60,7 +61,8 @@ class AttrList {
   std::vector<std::pair<std::string, Attr>> items_;
 };
 
-// 3, 0.5, true, "text", (1,2), data,z, f32. Doubles print shortest and always with '.', 'e', inf or nan.
+// 3, 0.5, true, "text", (1,2), data,z, f32. Doubles print shortest and always with '.', 'e', inf or
+// nan.
 std::string to_text(const Attr& attr, const Grid& grid);
 std::string number_text(double value);
 std::string quoted(std::string_view text);  // with \" \\ \n \xHH escapes

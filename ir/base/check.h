@@ -1,5 +1,6 @@
-// TESSERA_CHECK(condition, parts...): a broken invariant is our bug. Throws InternalError, which tools report
-// with exit code 4 and the dump's path, so that even our own bugs leave no half-written output.
+// TESSERA_CHECK(condition, parts...): a broken invariant is our bug. Throws InternalError, which
+// tools report with exit code 4 and the dump's path, so that even our own bugs leave no
+// half-written output.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -19,10 +20,10 @@ class InternalError : public std::logic_error {
 
 }  // namespace tessera
 
-#define TESSERA_CHECK(condition, ...)                                                     \
-  do {                                                                                    \
-    if (!(condition)) {                                                                   \
-      ::tessera::internal_error(__FILE__, __LINE__,                                       \
+#define TESSERA_CHECK(condition, ...)                                                           \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
+      ::tessera::internal_error(__FILE__, __LINE__,                                             \
                                 ::tessera::str(#condition, ": ", ::tessera::str(__VA_ARGS__))); \
-    }                                                                                     \
+    }                                                                                           \
   } while (false)

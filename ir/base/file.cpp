@@ -14,7 +14,8 @@ namespace tessera {
 std::string read_text(const std::filesystem::path& path) {
   std::error_code error;
   std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path, error)) throw CompileError(path.string(), "cannot read the file");
+  if (!in || std::filesystem::is_directory(path, error))
+    throw CompileError(path.string(), "cannot read the file");
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -27,11 +28,13 @@ void sync_to_disk(const std::filesystem::path& path) {
   ::close(fd);
 }
 
-void write_atomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
+void write_atomically(const std::filesystem::path& path,
+                      const std::function<void(std::ostream&)>& write) {
   const std::filesystem::path temporary = path.string() + str(".tmp", ::getpid());
   {
     std::ofstream out(temporary, std::ios::binary);
-    if (!out) throw CompileError(path.string(), "cannot write here", {str("tried ", temporary.string())});
+    if (!out)
+      throw CompileError(path.string(), "cannot write here", {str("tried ", temporary.string())});
     write(out);
     out.flush();
     if (!out) {

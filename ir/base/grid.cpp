@@ -30,7 +30,8 @@ GridAxis parse_axis(std::string_view item, const std::string& where) {
   int size = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
   if (error != std::errc() || end != digits.data() + digits.size() || size < 1) {
-    throw CompileError(where, str("grid: axis ", name, " has size '", digits, "', which is not a whole number >= 1"));
+    throw CompileError(where, str("grid: axis ", name, " has size '", digits,
+                                  "', which is not a whole number >= 1"));
   }
   return {std::string(name), size};
 }
@@ -45,7 +46,8 @@ Grid Grid::parse(std::string_view text, const std::string& where) {
     std::string_view item = text.substr(0, comma);
     while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
     GridAxis axis = parse_axis(item, where);
-    const bool twice = std::ranges::any_of(axes, [&](const GridAxis& a) { return a.name == axis.name; });
+    const bool twice =
+        std::ranges::any_of(axes, [&](const GridAxis& a) { return a.name == axis.name; });
     if (twice) throw CompileError(where, str("grid: axis ", axis.name, " is named twice"));
     ranks *= axis.size;
     if (ranks > kMaxRanks) throw CompileError(where, str("grid: more than ", kMaxRanks, " ranks"));

@@ -46,7 +46,8 @@ IndexMap parse_index_map(std::string_view text, const std::string& where) {
     for (const std::string& term : *side) {
       for (char loop : term) {
         if (!std::isalpha(static_cast<unsigned char>(loop))) {
-          throw CompileError(where, str("index map \"", text, "\": '", loop, "' is not a loop letter"));
+          throw CompileError(where,
+                             str("index map \"", text, "\": '", loop, "' is not a loop letter"));
         }
       }
     }

@@ -2,7 +2,8 @@
 //
 //   "mk,kn->mn"   one letter per loop; a loop missing from a result is reduced there
 //
-// A loop is free (may be cut), expandable (may be cut once the op is expanded into primitives) or whole.
+// A loop is free (may be cut), expandable (may be cut once the op is expanded into primitives) or
+// whole.
 #pragma once
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ struct IndexMap {
   std::string loops() const;  // every letter once, in order of first use
   bool is_whole(char loop) const { return whole.find(loop) != std::string::npos; }
   bool is_expandable(char loop) const { return expandable.find(loop) != std::string::npos; }
-  std::string text() const;   // mk,kn->mn
+  std::string text() const;  // mk,kn->mn
   bool operator==(const IndexMap&) const = default;
 };
 

@@ -21,7 +21,8 @@ constexpr std::array<KindRow, kOpCount> kRows{{
 }};
 
 AttrKind attr_kind_named(std::string_view word) {
-  constexpr std::array<std::string_view, 7> kWords{"int", "float", "bool", "text", "ints", "axes", "dtype"};
+  constexpr std::array<std::string_view, 7> kWords{"int",  "float", "bool", "text",
+                                                   "ints", "axes",  "dtype"};
   for (std::size_t i = 0; i < kWords.size(); ++i) {
     if (kWords[i] == word) return static_cast<AttrKind>(i);
   }
@@ -59,12 +60,15 @@ const std::array<std::vector<AttrSpec>, kOpCount>& all_specs() {
 
 std::string_view mnemonic(OpKind kind) { return kRows[static_cast<std::size_t>(kind)].mnemonic; }
 OpFamily family(OpKind kind) { return kRows[static_cast<std::size_t>(kind)].family; }
-std::span<const AttrSpec> attr_specs(OpKind kind) { return all_specs()[static_cast<std::size_t>(kind)]; }
+std::span<const AttrSpec> attr_specs(OpKind kind) {
+  return all_specs()[static_cast<std::size_t>(kind)];
+}
 
 std::optional<OpKind> op_named(std::string_view name) {
   static const auto kByName = [] {
     std::map<std::string_view, OpKind> names;
-    for (std::size_t i = 0; i < kRows.size(); ++i) names[kRows[i].mnemonic] = static_cast<OpKind>(i);
+    for (std::size_t i = 0; i < kRows.size(); ++i)
+      names[kRows[i].mnemonic] = static_cast<OpKind>(i);
     return names;
   }();
   const auto found = kByName.find(name);

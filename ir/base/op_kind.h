@@ -15,7 +15,15 @@ enum class OpKind : std::uint8_t {
 };
 
 enum class OpFamily : std::uint8_t {
-  Source, Elementwise, Contraction, Reduction, Normalization, Index, Movement, Collective, Optimizer
+  Source,
+  Elementwise,
+  Contraction,
+  Reduction,
+  Normalization,
+  Index,
+  Movement,
+  Collective,
+  Optimizer
 };
 
 inline constexpr int kOpCount = 0

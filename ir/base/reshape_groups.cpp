@@ -10,7 +10,8 @@ bool has_zero(const Shape& shape) { return std::ranges::find(shape, 0) != shape.
 std::vector<ReshapeGroup> groups_of_empty(const Shape& from, const Shape& to) {
   std::vector<ReshapeGroup> groups;
   std::size_t i = 0;
-  for (; i < std::min(from.size(), to.size()) && from[i] == to[i]; ++i) groups.push_back({i, i + 1, i, i + 1});
+  for (; i < std::min(from.size(), to.size()) && from[i] == to[i]; ++i)
+    groups.push_back({i, i + 1, i, i + 1});
   if (i < from.size() || i < to.size()) groups.push_back({i, from.size(), i, to.size()});
   return groups;
 }

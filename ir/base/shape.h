@@ -10,8 +10,8 @@ namespace tessera {
 
 using Shape = std::vector<std::int64_t>;
 
-// Count of elements; 1 for rank 0. Throws InternalError when it does not fit 63 bits: the frontend and the
-// parsers refuse such sizes before anyone multiplies them (see checked_elements).
+// Count of elements; 1 for rank 0. Throws InternalError when it does not fit 63 bits: the frontend
+// and the parsers refuse such sizes before anyone multiplies them (see checked_elements).
 inline std::int64_t elements(const Shape& shape) {
   std::int64_t count = 1;
   for (std::int64_t size : shape) {
@@ -20,7 +20,8 @@ inline std::int64_t elements(const Shape& shape) {
   return count;
 }
 
-// Whether every size is >= 0 and elements * 8 bytes fits 63 bits, also for the non-zero part of the product.
+// Whether every size is >= 0 and elements * 8 bytes fits 63 bits, also for the non-zero part of the
+// product.
 inline bool sizes_are_sane(const Shape& shape) {
   std::int64_t count = 8;
   for (std::int64_t size : shape) {

@@ -10,9 +10,11 @@ Extent cut(Extent whole, int parts, int at) {
   return {whole.start + start, std::min(block, whole.size - start)};
 }
 
-Extent local_extent(std::int64_t size, const Axes& axes, const Grid& grid, const Coordinates& coordinates) {
+Extent local_extent(std::int64_t size, const Axes& axes, const Grid& grid,
+                    const Coordinates& coordinates) {
   Extent part{0, size};
-  for (AxisId axis : axes) part = cut(part, grid.size(axis), coordinates[static_cast<std::size_t>(axis)]);
+  for (AxisId axis : axes)
+    part = cut(part, grid.size(axis), coordinates[static_cast<std::size_t>(axis)]);
   return part;
 }
 
@@ -37,7 +39,8 @@ bool ends_with(const Axes& axes, const Axes& suffix) {
 
 Axes common_prefix(const Axes& a, const Axes& b) {
   Axes prefix;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) prefix.push_back(a[i]);
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i)
+    prefix.push_back(a[i]);
   return prefix;
 }
 

@@ -8,16 +8,26 @@ namespace tessera {
 double Tensor::number(std::int64_t i) const {
   const auto at = static_cast<std::size_t>(i);
   switch (dtype_) {
-    case DType::F32: return static_cast<double>(view<float>()[at]);
-    case DType::F64: return view<double>()[at];
-    case DType::F16: return static_cast<double>(half_to_float(view<std::uint16_t>()[at]));
-    case DType::BF16: return static_cast<double>(bfloat_to_float(view<std::uint16_t>()[at]));
-    case DType::I64: return static_cast<double>(view<std::int64_t>()[at]);
-    case DType::I32: return static_cast<double>(view<std::int32_t>()[at]);
-    case DType::I16: return static_cast<double>(view<std::int16_t>()[at]);
-    case DType::I8: return static_cast<double>(view<std::int8_t>()[at]);
-    case DType::U8: return static_cast<double>(view<std::uint8_t>()[at]);
-    case DType::Bool: return view<std::uint8_t>()[at] != 0 ? 1.0 : 0.0;
+    case DType::F32:
+      return static_cast<double>(view<float>()[at]);
+    case DType::F64:
+      return view<double>()[at];
+    case DType::F16:
+      return static_cast<double>(half_to_float(view<std::uint16_t>()[at]));
+    case DType::BF16:
+      return static_cast<double>(bfloat_to_float(view<std::uint16_t>()[at]));
+    case DType::I64:
+      return static_cast<double>(view<std::int64_t>()[at]);
+    case DType::I32:
+      return static_cast<double>(view<std::int32_t>()[at]);
+    case DType::I16:
+      return static_cast<double>(view<std::int16_t>()[at]);
+    case DType::I8:
+      return static_cast<double>(view<std::int8_t>()[at]);
+    case DType::U8:
+      return static_cast<double>(view<std::uint8_t>()[at]);
+    case DType::Bool:
+      return view<std::uint8_t>()[at] != 0 ? 1.0 : 0.0;
   }
   return 0.0;
 }
@@ -50,8 +60,10 @@ std::uint16_t float_to_half(float value) {
   const float magnitude = std::fabs(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00u);
   if (magnitude >= 65520.0f) return static_cast<std::uint16_t>(sign | 0x7c00u);
-  if (magnitude < 6.103515625e-05f) {  // subnormal halves: a multiple of 2^-24, rounded to even by nearbyint
-    return static_cast<std::uint16_t>(sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))));
+  if (magnitude <
+      6.103515625e-05f) {  // subnormal halves: a multiple of 2^-24, rounded to even by nearbyint
+    return static_cast<std::uint16_t>(
+        sign | static_cast<std::uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))));
   }
   const std::uint32_t rounded = (bits & 0x7fffffffu) + 0xfffu + ((bits >> 13) & 1u);
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));

@@ -1,4 +1,5 @@
-// A dense row-major tensor in host memory. Copies share the buffer; `mutable_data` is for whoever just made it.
+// A dense row-major tensor in host memory. Copies share the buffer; `mutable_data` is for whoever
+// just made it.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -13,7 +14,9 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(DType dtype, Shape shape)  // zeroed
-      : dtype_(dtype), shape_(std::move(shape)), bytes_(static_cast<std::size_t>(elements(shape_)) * byte_size(dtype)) {
+      : dtype_(dtype),
+        shape_(std::move(shape)),
+        bytes_(static_cast<std::size_t>(elements(shape_)) * byte_size(dtype)) {
     data_ = std::shared_ptr<std::byte[]>(new std::byte[bytes_ == 0 ? 1 : bytes_]());
   }
 
@@ -32,7 +35,8 @@ class Tensor {
   const std::byte* data() const { return data_.get(); }
   std::byte* mutable_data() { return data_.get(); }
 
-  // Typed views; the caller names the C++ type of dtype (float, double, int64_t, int32_t, bool ...).
+  // Typed views; the caller names the C++ type of dtype (float, double, int64_t, int32_t, bool
+  // ...).
   template <class T>
   std::span<const T> view() const {
     TESSERA_CHECK(sizeof(T) == byte_size(dtype_), "typed view of another size");
@@ -52,11 +56,13 @@ class Tensor {
     return result;
   }
 
-  // Element i as a double (bool as 0 or 1); integers beyond 2^53 lose bits, use view<int64_t> for those.
+  // Element i as a double (bool as 0 or 1); integers beyond 2^53 lose bits, use view<int64_t> for
+  // those.
   double number(std::int64_t i) const;
   // Whether dtype, shape and bytes are equal.
   bool same_as(const Tensor& other) const {
-    return dtype_ == other.dtype_ && shape_ == other.shape_ && std::memcmp(data(), other.data(), bytes_) == 0;
+    return dtype_ == other.dtype_ && shape_ == other.shape_ &&
+           std::memcmp(data(), other.data(), bytes_) == 0;
   }
 
  private:

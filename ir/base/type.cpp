@@ -55,7 +55,8 @@ Shape largest_local_shape(const Type& type, const Grid& grid) {
 }
 
 std::int64_t largest_local_bytes(const Type& type, const Grid& grid) {
-  return elements(largest_local_shape(type, grid)) * static_cast<std::int64_t>(byte_size(type.dtype));
+  return elements(largest_local_shape(type, grid)) *
+         static_cast<std::int64_t>(byte_size(type.dtype));
 }
 
 std::string to_text(const Type& type, const Grid& grid) {

@@ -1,5 +1,5 @@
-// The type of a value: dtype, the global size of each dimension with the axes that cut it, and the axes over which
-// each device holds only an addend. Axes not named hold copies.
+// The type of a value: dtype, the global size of each dimension with the axes that cut it, and the
+// axes over which each device holds only an addend. Axes not named hold copies.
 //
 //   f32[64{data,z}, 512{y}] partial(sum: x)
 #pragma once
@@ -32,7 +32,10 @@ struct Type {
   Type() = default;
   Type(DType element, Shape sizes) : dtype(element), shape(std::move(sizes)), cuts(shape.size()) {}
   Type(DType element, Shape sizes, std::vector<Axes> axes, Partial addends = {})
-      : dtype(element), shape(std::move(sizes)), cuts(std::move(axes)), partial(std::move(addends)) {}
+      : dtype(element),
+        shape(std::move(sizes)),
+        cuts(std::move(axes)),
+        partial(std::move(addends)) {}
 
   std::size_t rank() const { return shape.size(); }
   bool is_cut() const;      // some dimension is cut

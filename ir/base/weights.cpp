@@ -15,13 +15,15 @@ Shape viewed_shape(Shape shape, const std::vector<ViewStep>& view) {
         break;
       }
       case ViewKind::Reshape:
-        TESSERA_CHECK(elements(step.args) == elements(shape), "reshape changes the count of elements");
+        TESSERA_CHECK(elements(step.args) == elements(shape),
+                      "reshape changes the count of elements");
         shape = step.args;
         break;
       case ViewKind::Permute: {
         TESSERA_CHECK(step.args.size() == shape.size(), "permute of another rank");
         Shape permuted;
-        for (std::int64_t dim : step.args) permuted.push_back(shape.at(static_cast<std::size_t>(dim)));
+        for (std::int64_t dim : step.args)
+          permuted.push_back(shape.at(static_cast<std::size_t>(dim)));
         shape = permuted;
         break;
       }

@@ -1,5 +1,6 @@
-// Where a parameter's values come from: a byte range of a file and the view from the file's tensor to the
-// parameter. Views are invertible as lists, so dumps, exports and checkpoints write the file's own layout.
+// Where a parameter's values come from: a byte range of a file and the view from the file's tensor
+// to the parameter. Views are invertible as lists, so dumps, exports and checkpoints write the
+// file's own layout.
 #pragma once
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ struct WeightSource {
   bool operator==(const WeightSource&) const = default;
 };
 
-// Shape after `view` is applied to a tensor of `shape`. Throws InternalError when a step does not fit.
+// Shape after `view` is applied to a tensor of `shape`. Throws InternalError when a step does not
+// fit.
 Shape viewed_shape(Shape shape, const std::vector<ViewStep>& view);
 
 }  // namespace tessera

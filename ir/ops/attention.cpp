@@ -1,5 +1,6 @@
-// Attention over grouped heads: b batch, S queries, g groups (key/value heads), r queries heads per group, T keys,
-// D and E head dimensions. Batch and heads may be cut; a key head that serves a cut r has a partial gradient.
+// Attention over grouped heads: b batch, S queries, g groups (key/value heads), r queries heads per
+// group, T keys, D and E head dimensions. Batch and heads may be cut; a key head that serves a cut
+// r has a partial gradient.
 #include "ir/base/text.h"
 #include "ir/op_def.h"
 #include "ir/ops/grads.h"
@@ -7,17 +8,21 @@
 namespace tessera {
 namespace {
 
-IndexMap attention_map(const Op& op, std::vector<std::string> operands, std::vector<std::string> results) {
+IndexMap attention_map(const Op& op, std::vector<std::string> operands,
+                       std::vector<std::string> results) {
   IndexMap map{std::move(operands), std::move(results), "STDE", ""};
   if (op.attrs.has("mask")) map.operands.push_back(op.attrs.text("mask"));
   return map;
 }
 
-IndexMap map_attention(const Op& op) { return attention_map(op, {"bSgrD", "bTgD", "bTgE"}, {"bSgrE", "bSgr"}); }
+IndexMap map_attention(const Op& op) {
+  return attention_map(op, {"bSgrD", "bTgD", "bTgE"}, {"bSgrE", "bSgr"});
+}
 
 // (dout, q, k, v, out, lse [, mask]) -> dq, dk, dv
 IndexMap map_attention_grad(const Op& op) {
-  return attention_map(op, {"bSgrE", "bSgrD", "bTgD", "bTgE", "bSgrE", "bSgr"}, {"bSgrD", "bTgD", "bTgE"});
+  return attention_map(op, {"bSgrE", "bSgrD", "bTgD", "bTgE", "bSgrE", "bSgr"},
+                       {"bSgrD", "bTgD", "bTgE"});
 }
 
 std::string check_mask(const Op& op) {

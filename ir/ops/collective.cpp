@@ -1,5 +1,5 @@
-// Collectives and reshard: they change only how a value is spread, never what it is. Their typing rules stand in
-// ir/verify_collectives.cpp, since they speak of axes, not of loops.
+// Collectives and reshard: they change only how a value is spread, never what it is. Their typing
+// rules stand in ir/verify_collectives.cpp, since they speak of axes, not of loops.
 #include "ir/op_def.h"
 
 namespace tessera {

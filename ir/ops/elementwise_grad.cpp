@@ -16,19 +16,29 @@ Value* where(Builder& b, OpKind compare, Value* left, Value* right, Value* value
 }  // namespace
 
 Grads grad_neg(Builder& b, const Op&, ResultGrads dy) { return {b.neg(dy[0])}; }
-Grads grad_abs(Builder& b, const Op& op, ResultGrads dy) { return {b.mul(dy[0], b.emit(OpKind::Sign, {x_of(op)}))}; }
+Grads grad_abs(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.mul(dy[0], b.emit(OpKind::Sign, {x_of(op)}))};
+}
 Grads grad_exp(Builder& b, const Op& op, ResultGrads dy) { return {b.mul(dy[0], y_of(op))}; }
 Grads grad_log(Builder& b, const Op& op, ResultGrads dy) { return {b.div(dy[0], x_of(op))}; }
-Grads grad_sqrt(Builder& b, const Op& op, ResultGrads dy) { return {b.div(b.scale(dy[0], 0.5), y_of(op))}; }
+Grads grad_sqrt(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.div(b.scale(dy[0], 0.5), y_of(op))};
+}
 Grads grad_rsqrt(Builder& b, const Op& op, ResultGrads dy) {  // -1/2 x^-3/2
   return {b.scale(b.mul(dy[0], b.mul(y_of(op), square(b, y_of(op)))), -0.5)};
 }
-Grads grad_reciprocal(Builder& b, const Op& op, ResultGrads dy) { return {b.neg(b.mul(dy[0], square(b, y_of(op))))}; }
-Grads grad_sin(Builder& b, const Op& op, ResultGrads dy) { return {b.mul(dy[0], b.emit(OpKind::Cos, {x_of(op)}))}; }
+Grads grad_reciprocal(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.neg(b.mul(dy[0], square(b, y_of(op))))};
+}
+Grads grad_sin(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.mul(dy[0], b.emit(OpKind::Cos, {x_of(op)}))};
+}
 Grads grad_cos(Builder& b, const Op& op, ResultGrads dy) {
   return {b.neg(b.mul(dy[0], b.emit(OpKind::Sin, {x_of(op)})))};
 }
-Grads grad_tanh(Builder& b, const Op& op, ResultGrads dy) { return {b.mul(dy[0], one_minus(b, square(b, y_of(op))))}; }
+Grads grad_tanh(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.mul(dy[0], one_minus(b, square(b, y_of(op))))};
+}
 Grads grad_erf(Builder& b, const Op& op, ResultGrads dy) {  // 2/sqrt(pi) e^-x^2
   Value* density = b.emit(OpKind::Exp, {b.neg(square(b, x_of(op)))});
   return {b.mul(dy[0], b.scale(density, 1.12837916709551257390))};
@@ -36,12 +46,18 @@ Grads grad_erf(Builder& b, const Op& op, ResultGrads dy) {  // 2/sqrt(pi) e^-x^2
 Grads grad_sigmoid(Builder& b, const Op& op, ResultGrads dy) {
   return {b.mul(dy[0], b.mul(y_of(op), one_minus(b, y_of(op))))};
 }
-Grads grad_relu(Builder& b, const Op& op, ResultGrads dy) { return {b.emit(OpKind::ReluGrad, {x_of(op), dy[0]})}; }
-Grads grad_gelu(Builder& b, const Op& op, ResultGrads dy) { return {b.emit(OpKind::GeluGrad, {x_of(op), dy[0]})}; }
+Grads grad_relu(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.emit(OpKind::ReluGrad, {x_of(op), dy[0]})};
+}
+Grads grad_gelu(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.emit(OpKind::GeluGrad, {x_of(op), dy[0]})};
+}
 Grads grad_gelu_tanh(Builder& b, const Op& op, ResultGrads dy) {
   return {b.emit(OpKind::GeluTanhGrad, {x_of(op), dy[0]})};
 }
-Grads grad_silu(Builder& b, const Op& op, ResultGrads dy) { return {b.emit(OpKind::SiluGrad, {x_of(op), dy[0]})}; }
+Grads grad_silu(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.emit(OpKind::SiluGrad, {x_of(op), dy[0]})};
+}
 Grads grad_add(Builder&, const Op&, ResultGrads dy) { return {dy[0], dy[0]}; }
 Grads grad_sub(Builder& b, const Op&, ResultGrads dy) { return {dy[0], b.neg(dy[0])}; }
 Grads grad_mul(Builder& b, const Op& op, ResultGrads dy) {
@@ -63,7 +79,8 @@ Grads grad_pow(Builder& b, const Op& op, ResultGrads dy) {
   Value* dx = b.mul(dy[0], slope);
   if (exponent) return {dx, nullptr};
   Value* zero = b.fill_like(0.0, x);
-  Value* safe = b.emit(OpKind::Select, {b.emit(OpKind::Greater, {x, zero}), x, b.fill_like(1.0, x)});
+  Value* safe =
+      b.emit(OpKind::Select, {b.emit(OpKind::Greater, {x, zero}), x, b.fill_like(1.0, x)});
   return {dx, b.mul(dy[0], b.mul(y_of(op), b.emit(OpKind::Log, {safe})))};
 }
 
@@ -74,8 +91,10 @@ Grads grad_max(Builder& b, const Op& op, ResultGrads dy) {
   Value* equal = b.emit(OpKind::Equal, {op.operand(0), op.operand(1)});
   Grads grads;
   for (std::size_t i : {0, 1}) {
-    Value* wins = b.emit(op.kind == OpKind::Max ? OpKind::Greater : OpKind::Less, {op.operand(i), op.operand(1 - i)});
-    grads.push_back(b.emit(OpKind::Select, {equal, half, b.emit(OpKind::Select, {wins, dy[0], zero})}));
+    Value* wins = b.emit(op.kind == OpKind::Max ? OpKind::Greater : OpKind::Less,
+                         {op.operand(i), op.operand(1 - i)});
+    grads.push_back(
+        b.emit(OpKind::Select, {equal, half, b.emit(OpKind::Select, {wins, dy[0], zero})}));
   }
   return grads;
 }

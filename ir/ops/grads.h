@@ -1,5 +1,6 @@
-// Gradients and expansions of op rows. A gradient function gets the gradient of each result (null: zero) and gives that
-// of each operand (null: none). An expansion gives the results by primitive ops.
+// Gradients and expansions of op rows. A gradient function gets the gradient of each result (null:
+// zero) and gives that of each operand (null: none). An expansion gives the results by primitive
+// ops.
 #pragma once
 #include <algorithm>
 #include <span>

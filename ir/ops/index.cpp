@@ -1,5 +1,6 @@
-// Reads and writes through indices. A lookup is a contraction with a one-hot, so the table's looked-up dimension may
-// be cut: ids outside the local part give zero, and the result is a partial sum.
+// Reads and writes through indices. A lookup is a contraction with a one-hot, so the table's
+// looked-up dimension may be cut: ids outside the local part give zero, and the result is a partial
+// sum.
 #include <algorithm>
 
 #include "ir/base/diag.h"
@@ -13,7 +14,8 @@ namespace {
 std::size_t checked_dim(const Op& op, std::size_t rank) {
   const std::int64_t dim = op.attrs.integer("dim");
   if (dim < 0 || dim >= static_cast<std::int64_t>(rank)) {
-    throw CompileError(op.origin, str(mnemonic(op.kind), ": dim ", dim, " of a value of rank ", rank));
+    throw CompileError(op.origin,
+                       str(mnemonic(op.kind), ": dim ", dim, " of a value of rank ", rank));
   }
   return static_cast<std::size_t>(dim);
 }
@@ -39,7 +41,8 @@ std::string integer_ids(const Op& op) {
   return is_integer(ids->type.dtype) ? "" : str("ids have dtype ", name(ids->type.dtype));
 }
 
-// (data, ids) -> like ids. A dimension on which both have one size is free, except the one that is indexed.
+// (data, ids) -> like ids. A dimension on which both have one size is free, except the one that is
+// indexed.
 IndexMap map_gather_elements(const Op& op) {
   const std::size_t rank = op.operands[0]->type.rank();
   const std::size_t dim = checked_dim(op, rank);
@@ -70,18 +73,24 @@ IndexMap map_scatter_elements(const Op& op) {
   return map;
 }
 
-std::size_t last_size(const Value* indices) { return static_cast<std::size_t>(indices->type.shape.back()); }
+std::size_t last_size(const Value* indices) {
+  return static_cast<std::size_t>(indices->type.shape.back());
+}
 
 IndexMap map_gather_nd(const Op& op) {
   const Type& data = op.operands[0]->type;
   const Type& indices = op.operands[1]->type;
   const auto batch = static_cast<std::size_t>(op.attrs.integer("batch_dims"));
-  if (indices.rank() == 0 || batch + last_size(op.operands[1]) > data.rank() || batch >= indices.rank()) {
+  if (indices.rank() == 0 || batch + last_size(op.operands[1]) > data.rank() ||
+      batch >= indices.rank()) {
     throw CompileError(op.origin, "gather_nd: indices do not fit the data");
   }
   const std::string source = fresh_loops(data.rank(), "");
   const std::string at = source.substr(0, batch) + fresh_loops(indices.rank() - batch, source);
-  IndexMap map{{source, at}, {at.substr(0, at.size() - 1) + source.substr(batch + last_size(op.operands[1]))}, "", ""};
+  IndexMap map{{source, at},
+               {at.substr(0, at.size() - 1) + source.substr(batch + last_size(op.operands[1]))},
+               "",
+               ""};
   map.whole = map.loops();
   return map;
 }
@@ -94,17 +103,26 @@ IndexMap map_scatter_nd(const Op& op) {
   }
   const std::string target = fresh_loops(data.rank(), "");
   const std::string at = fresh_loops(indices.rank(), target);
-  IndexMap map{{target, at, at.substr(0, at.size() - 1) + target.substr(last_size(op.operands[1]))}, {target}, "", ""};
+  IndexMap map{{target, at, at.substr(0, at.size() - 1) + target.substr(last_size(op.operands[1]))},
+               {target},
+               "",
+               ""};
   map.whole = map.loops();
   return map;
 }
 
 }  // namespace
 
-constinit const OpDef kGather{.map = map_gather, .linear = Linearity::First, .check = integer_ids, .grad = grad_gather};
-constinit const OpDef kScatterAdd{
-    .map = map_scatter_add, .linear = Linearity::Branches, .explicit_type = true, .check = integer_ids};
-constinit const OpDef kGatherElements{.map = map_gather_elements, .linear = Linearity::First, .check = integer_ids, .grad = grad_gather_elements};
+constinit const OpDef kGather{
+    .map = map_gather, .linear = Linearity::First, .check = integer_ids, .grad = grad_gather};
+constinit const OpDef kScatterAdd{.map = map_scatter_add,
+                                  .linear = Linearity::Branches,
+                                  .explicit_type = true,
+                                  .check = integer_ids};
+constinit const OpDef kGatherElements{.map = map_gather_elements,
+                                      .linear = Linearity::First,
+                                      .check = integer_ids,
+                                      .grad = grad_gather_elements};
 constinit const OpDef kScatterElements{.map = map_scatter_elements, .check = integer_ids};
 constinit const OpDef kGatherNd{.map = map_gather_nd, .check = integer_ids};
 constinit const OpDef kScatterNd{.map = map_scatter_nd, .check = integer_ids};

@@ -14,7 +14,8 @@ std::string check_einsum(const Op& op) {
   if (map.results.size() != 1) return "has one result";
   for (const std::string& term : map.operands) {
     for (char loop : term) {
-      if (term.find(loop) != term.rfind(loop)) return str("loop '", loop, "' occurs twice in one operand");
+      if (term.find(loop) != term.rfind(loop))
+        return str("loop '", loop, "' occurs twice in one operand");
     }
   }
   for (char loop : map.results[0]) {
@@ -22,7 +23,8 @@ std::string check_einsum(const Op& op) {
       return str("loop '", loop, "' occurs twice in the result");
     }
     bool read = false;
-    for (const std::string& term : map.operands) read = read || term.find(loop) != std::string::npos;
+    for (const std::string& term : map.operands)
+      read = read || term.find(loop) != std::string::npos;
     if (!read) return str("loop '", loop, "' of the result is in no operand");
   }
   for (const Value* operand : op.operands) {
@@ -33,7 +35,9 @@ std::string check_einsum(const Op& op) {
 
 }  // namespace
 
-// c[m,n] = sum over k of a[m,k] b[k,n], over any letters. k is absent from the result: cutting it leaves a partial sum.
-constinit const OpDef kEinsum{.map = map_einsum, .linear = Linearity::Multi, .check = check_einsum, .grad = grad_einsum};
+// c[m,n] = sum over k of a[m,k] b[k,n], over any letters. k is absent from the result: cutting it
+// leaves a partial sum.
+constinit const OpDef kEinsum{
+    .map = map_einsum, .linear = Linearity::Multi, .check = check_einsum, .grad = grad_einsum};
 
 }  // namespace tessera

@@ -1,18 +1,19 @@
-// Movement: elements keep their values. Dimensions that are sliced, padded, concatenated or regrouped are whole; the
-// others are free.
+// Movement: elements keep their values. Dimensions that are sliced, padded, concatenated or
+// regrouped are whole; the others are free.
 #include <algorithm>
 
 #include "ir/base/diag.h"
+#include "ir/base/reshape_groups.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"
 #include "ir/ops/grads.h"
-#include "ir/base/reshape_groups.h"
 
 namespace tessera {
 namespace {
 
 [[noreturn]] void refuse(const Op& op, const std::string& what) {
-  throw CompileError(op.origin.empty() ? "" : str("node '", op.origin, "'"), str(mnemonic(op.kind), ": ", what));
+  throw CompileError(op.origin.empty() ? "" : str("node '", op.origin, "'"),
+                     str(mnemonic(op.kind), ": ", what));
 }
 
 std::size_t dim_of(const Op& op) {
@@ -49,7 +50,8 @@ IndexMap map_transpose(const Op& op) {
   const std::string loops = fresh_loops(op.operands[0]->type.rank(), "");
   std::string permuted;
   for (std::int64_t dim : perm) {
-    if (dim < 0 || dim >= static_cast<std::int64_t>(loops.size())) refuse(op, str("perm has ", dim));
+    if (dim < 0 || dim >= static_cast<std::int64_t>(loops.size()))
+      refuse(op, str("perm has ", dim));
     permuted += loops[static_cast<std::size_t>(dim)];
   }
   std::string sorted = permuted;
@@ -82,7 +84,8 @@ IndexMap map_broadcast(const Op& op) {
   const std::string result = fresh_loops(op.results[0]->type.rank(), "");
   std::string operand;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0 || dims[i] >= static_cast<std::int64_t>(result.size()) || (i > 0 && dims[i] <= dims[i - 1])) {
+    if (dims[i] < 0 || dims[i] >= static_cast<std::int64_t>(result.size()) ||
+        (i > 0 && dims[i] <= dims[i - 1])) {
       refuse(op, "dims must be ascending dimensions of the result");
     }
     operand += result[static_cast<std::size_t>(dims[i])];
@@ -110,7 +113,8 @@ std::vector<Type> infer_slice(const Op& op) {
 std::vector<Type> infer_pad(const Op& op) {
   const std::size_t dim = dim_of(op);
   Type type = op.operands[0]->type.logical();
-  if (op.attrs.integer("low") < 0 || op.attrs.integer("high") < 0) refuse(op, "low and high must not be negative");
+  if (op.attrs.integer("low") < 0 || op.attrs.integer("high") < 0)
+    refuse(op, "low and high must not be negative");
   type.shape[dim] += op.attrs.integer("low") + op.attrs.integer("high");
   return {type};
 }
@@ -121,25 +125,40 @@ std::vector<Type> infer_concat(const Op& op) {
   type.shape[dim] = 0;
   for (const Value* operand : op.operands) {
     Shape others = operand->type.shape;
-    if (others.size() != type.rank() || operand->type.dtype != type.dtype) refuse(op, "operands differ in rank or dtype");
+    if (others.size() != type.rank() || operand->type.dtype != type.dtype)
+      refuse(op, "operands differ in rank or dtype");
     type.shape[dim] += others[dim];
     others[dim] = type.shape[dim];
-    if (others != type.shape) refuse(op, str("operand %", operand->name, " differs outside dimension ", dim));
+    if (others != type.shape)
+      refuse(op, str("operand %", operand->name, " differs outside dimension ", dim));
   }
   return {type};
 }
 
 }  // namespace
 
-constinit const OpDef kReshape{
-    .map = map_reshape, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true, .grad = grad_reshape};
-constinit const OpDef kTranspose{.map = map_transpose, .linear = Linearity::Joint, .moves_only = true, .grad = grad_transpose};
-constinit const OpDef kSlice{
-    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_slice, .grad = grad_slice};
+constinit const OpDef kReshape{.map = map_reshape,
+                               .linear = Linearity::Joint,
+                               .moves_only = true,
+                               .explicit_type = true,
+                               .grad = grad_reshape};
+constinit const OpDef kTranspose{
+    .map = map_transpose, .linear = Linearity::Joint, .moves_only = true, .grad = grad_transpose};
+constinit const OpDef kSlice{.map = map_resized,
+                             .linear = Linearity::Joint,
+                             .moves_only = true,
+                             .infer = infer_slice,
+                             .grad = grad_slice};
 constinit const OpDef kPad{.map = map_resized, .infer = infer_pad, .grad = grad_pad};
-constinit const OpDef kConcat{
-    .map = map_resized, .linear = Linearity::Joint, .moves_only = true, .infer = infer_concat, .grad = grad_concat};
-constinit const OpDef kBroadcast{
-    .map = map_broadcast, .linear = Linearity::Joint, .moves_only = true, .explicit_type = true, .grad = grad_broadcast};
+constinit const OpDef kConcat{.map = map_resized,
+                              .linear = Linearity::Joint,
+                              .moves_only = true,
+                              .infer = infer_concat,
+                              .grad = grad_concat};
+constinit const OpDef kBroadcast{.map = map_broadcast,
+                                 .linear = Linearity::Joint,
+                                 .moves_only = true,
+                                 .explicit_type = true,
+                                 .grad = grad_broadcast};
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// Reductions. The reduced loops are free: cutting one leaves a partial result with the op's own operator.
+// Reductions. The reduced loops are free: cutting one leaves a partial result with the op's own
+// operator.
 #include <algorithm>
 
 #include "ir/base/diag.h"
@@ -10,7 +11,8 @@ namespace tessera {
 namespace {
 
 bool reduces(const Op& op, std::size_t dim) {
-  return std::ranges::find(op.attrs.ints("dims"), static_cast<std::int64_t>(dim)) != op.attrs.ints("dims").end();
+  return std::ranges::find(op.attrs.ints("dims"), static_cast<std::int64_t>(dim)) !=
+         op.attrs.ints("dims").end();
 }
 
 IndexMap map_reduce(const Op& op) {
@@ -48,7 +50,8 @@ std::string check_dim(const Op& op) { return dim_in_range(op) ? "" : "dim is out
 IndexMap scan_map(const Op& op, bool keep) {
   IndexMap map;
   std::string loops = fresh_loops(op.operands[0]->type.rank(), "");
-  if (!dim_in_range(op)) throw CompileError(op.origin, str(mnemonic(op.kind), ": dim is out of range"));
+  if (!dim_in_range(op))
+    throw CompileError(op.origin, str(mnemonic(op.kind), ": dim is out of range"));
   const auto dim = static_cast<std::size_t>(op.attrs.integer("dim"));
   map.whole = loops.substr(dim, 1);
   map.operands.push_back(loops);
@@ -62,11 +65,16 @@ IndexMap map_cum_sum(const Op& op) { return scan_map(op, true); }
 
 }  // namespace
 
-constinit const OpDef kReduceSum{.map = map_reduce, .linear = Linearity::Joint, .check = check_reduce, .grad = grad_reduce_sum};
-constinit const OpDef kReduceMax{.map = map_reduce, .reduce = ReduceOp::Max, .check = check_reduce, .grad = grad_reduce_extreme};
-constinit const OpDef kReduceMin{.map = map_reduce, .reduce = ReduceOp::Min, .check = check_reduce, .grad = grad_reduce_extreme};
-constinit const OpDef kReduceProd{.map = map_reduce, .reduce = ReduceOp::Prod, .check = check_reduce};
+constinit const OpDef kReduceSum{
+    .map = map_reduce, .linear = Linearity::Joint, .check = check_reduce, .grad = grad_reduce_sum};
+constinit const OpDef kReduceMax{
+    .map = map_reduce, .reduce = ReduceOp::Max, .check = check_reduce, .grad = grad_reduce_extreme};
+constinit const OpDef kReduceMin{
+    .map = map_reduce, .reduce = ReduceOp::Min, .check = check_reduce, .grad = grad_reduce_extreme};
+constinit const OpDef kReduceProd{
+    .map = map_reduce, .reduce = ReduceOp::Prod, .check = check_reduce};
 constinit const OpDef kArgMax{.map = map_arg_max, .dtype = ResultDtype::I64, .check = check_dim};
-constinit const OpDef kCumSum{.map = map_cum_sum, .linear = Linearity::Joint, .check = check_dim, .grad = grad_cum_sum};
+constinit const OpDef kCumSum{
+    .map = map_cum_sum, .linear = Linearity::Joint, .check = check_dim, .grad = grad_cum_sum};
 
 }  // namespace tessera

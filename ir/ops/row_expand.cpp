@@ -1,5 +1,5 @@
-// Row ops by primitives, for plans that cut the row: reductions over J leave partials that the type checker reduces.
-// Means come first, then centred squares, as in the fused kernels.
+// Row ops by primitives, for plans that cut the row: reductions over J leave partials that the type
+// checker reduces. Means come first, then centred squares, as in the fused kernels.
 #include "ir/ops/grads.h"
 
 namespace tessera {
@@ -9,7 +9,9 @@ std::int64_t last_dim(const Value* x) { return static_cast<std::int64_t>(x->type
 double width(const Value* x) { return static_cast<double>(x->type.shape.back()); }
 Value* row_sum(Builder& b, Value* x) { return b.reduce_sum(x, {last_dim(x)}); }
 Value* row_mean(Builder& b, Value* x) { return b.scale(row_sum(b, x), 1.0 / width(x)); }
-Value* spread(Builder& b, Value* rows, const Value* like) { return b.broadcast_columns(rows, like); }
+Value* spread(Builder& b, Value* rows, const Value* like) {
+  return b.broadcast_columns(rows, like);
+}
 
 Ints leading_dims(const Value* x) {
   Ints dims;
@@ -60,9 +62,11 @@ std::vector<Value*> expand_layer_norm(Builder& b, const Op& op) {
   Value* mean = row_mean(b, x);
   Value* centred = b.sub(x, spread(b, mean, x));
   Value* variance = row_mean(b, b.mul(centred, centred));
-  Value* rstd = b.emit(OpKind::Rsqrt, {b.add(variance, b.fill_like(op.attrs.number("eps"), variance))});
+  Value* rstd =
+      b.emit(OpKind::Rsqrt, {b.add(variance, b.fill_like(op.attrs.number("eps"), variance))});
   Value* normed = b.mul(centred, spread(b, rstd, x));
-  Value* y = b.add(b.mul(normed, b.broadcast_rows(op.operand(1), x)), b.broadcast_rows(op.operand(2), x));
+  Value* y =
+      b.add(b.mul(normed, b.broadcast_rows(op.operand(1), x)), b.broadcast_rows(op.operand(2), x));
   return {y, mean, rstd};
 }
 
@@ -111,7 +115,8 @@ Labels label_masks(Builder& b, const Op& op) {
   Value* labels = op.operand(1);
   Value* classes = b.iota(last_dim(logits), labels->type.dtype, logits->type.shape);
   Value* ignored = b.fill_like(static_cast<double>(op.attrs.integer("ignore")), labels);
-  return {b.emit(OpKind::Equal, {classes, spread(b, labels, logits)}), b.emit(OpKind::NotEqual, {labels, ignored})};
+  return {b.emit(OpKind::Equal, {classes, spread(b, labels, logits)}),
+          b.emit(OpKind::NotEqual, {labels, ignored})};
 }
 
 }  // namespace
@@ -121,7 +126,8 @@ std::vector<Value*> expand_cross_entropy(Builder& b, const Op& op) {
   const Labels labels = label_masks(b, op);
   const Shifted s = shifted_exp(b, logits);
   Value* lse = b.add(b.emit(OpKind::Log, {s.sums}), s.maximum);
-  Value* picked = row_sum(b, b.emit(OpKind::Select, {labels.hit, logits, b.fill_like(0.0, logits)}));
+  Value* picked =
+      row_sum(b, b.emit(OpKind::Select, {labels.hit, logits, b.fill_like(0.0, logits)}));
   Value* loss = b.emit(OpKind::Select, {labels.counts, b.sub(lse, picked), b.fill_like(0.0, lse)});
   return {loss, lse};
 }
@@ -130,8 +136,10 @@ std::vector<Value*> expand_cross_entropy_grad(Builder& b, const Op& op) {
   Value* logits = op.operand(0);
   const Labels labels = label_masks(b, op);
   Value* probabilities = b.emit(OpKind::Exp, {b.sub(logits, spread(b, op.operand(2), logits))});
-  Value* one_hot = b.emit(OpKind::Select, {labels.hit, b.fill_like(1.0, logits), b.fill_like(0.0, logits)});
-  Value* weight = b.emit(OpKind::Select, {labels.counts, op.operand(3), b.fill_like(0.0, op.operand(3))});
+  Value* one_hot =
+      b.emit(OpKind::Select, {labels.hit, b.fill_like(1.0, logits), b.fill_like(0.0, logits)});
+  Value* weight =
+      b.emit(OpKind::Select, {labels.counts, op.operand(3), b.fill_like(0.0, op.operand(3))});
   return {b.mul(b.sub(probabilities, one_hot), spread(b, weight, logits))};
 }
 

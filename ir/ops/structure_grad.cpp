@@ -18,9 +18,10 @@ Ints kept_dims(const Op& op) {
   return kept;
 }
 
-// Gradient of one operand: contract the result's gradient with the other operand; loops that occur in neither are
-// spread by a broadcast.
-Value* einsum_operand_grad(Builder& b, const Op& op, const IndexMap& map, std::size_t i, Value* dy) {
+// Gradient of one operand: contract the result's gradient with the other operand; loops that occur
+// in neither are spread by a broadcast.
+Value* einsum_operand_grad(Builder& b, const Op& op, const IndexMap& map, std::size_t i,
+                           Value* dy) {
   const std::string& wanted = map.operands[i];
   std::vector<Value*> operands{dy};
   std::string spec = map.results[0];
@@ -46,7 +47,8 @@ Value* einsum_operand_grad(Builder& b, const Op& op, const IndexMap& map, std::s
 Grads grad_einsum(Builder& b, const Op& op, ResultGrads dy) {
   const IndexMap map = index_map(op);
   Grads grads;
-  for (std::size_t i = 0; i < op.operands.size(); ++i) grads.push_back(einsum_operand_grad(b, op, map, i, dy[0]));
+  for (std::size_t i = 0; i < op.operands.size(); ++i)
+    grads.push_back(einsum_operand_grad(b, op, map, i, dy[0]));
   return grads;
 }
 
@@ -57,28 +59,33 @@ Grads grad_reduce_sum(Builder& b, const Op& op, ResultGrads dy) {
 Grads grad_cum_sum(Builder& b, const Op& op, ResultGrads dy) {
   AttrList attrs = op.attrs;
   attrs.set("reverse", !op.attrs.flag("reverse"));
-  if (!attrs.has("exclusive")) attrs = {{"dim", op.attrs.integer("dim")}, {"reverse", !op.attrs.flag("reverse")}};
+  if (!attrs.has("exclusive"))
+    attrs = {{"dim", op.attrs.integer("dim")}, {"reverse", !op.attrs.flag("reverse")}};
   return {b.emit(OpKind::CumSum, {dy[0]}, attrs)};
 }
 
 Grads grad_gather(Builder& b, const Op& op, ResultGrads dy) {
-  return {b.emit_typed(OpKind::ScatterAdd, {op.operand(1), dy[0]}, {{"dim", op.attrs.integer("dim")}},
-                       op.operand(0)->type),
+  return {b.emit_typed(OpKind::ScatterAdd, {op.operand(1), dy[0]},
+                       {{"dim", op.attrs.integer("dim")}}, op.operand(0)->type),
           nullptr};
 }
 
 Grads grad_gather_elements(Builder& b, const Op& op, ResultGrads dy) {
   Value* zeros = b.fill_like(0.0, op.operand(0));
-  return {b.emit(OpKind::ScatterElements, {zeros, op.operand(1), dy[0]}, {{"dim", op.attrs.integer("dim")}, {"add", true}}),
+  return {b.emit(OpKind::ScatterElements, {zeros, op.operand(1), dy[0]},
+                 {{"dim", op.attrs.integer("dim")}, {"add", true}}),
           nullptr};
 }
 
-Grads grad_reshape(Builder& b, const Op& op, ResultGrads dy) { return {b.reshape(dy[0], op.operand(0)->type.shape)}; }
+Grads grad_reshape(Builder& b, const Op& op, ResultGrads dy) {
+  return {b.reshape(dy[0], op.operand(0)->type.shape)};
+}
 
 Grads grad_transpose(Builder& b, const Op& op, ResultGrads dy) {
   const Ints& perm = op.attrs.ints("perm");
   Ints inverse(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < perm.size(); ++i)
+    inverse[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
   return {b.transpose(dy[0], inverse)};
 }
 
@@ -89,12 +96,16 @@ Grads grad_slice(Builder& b, const Op& op, ResultGrads dy) {
   const std::int64_t step = op.attrs.integer("step");
   const std::int64_t size = op.operand(0)->type.shape[static_cast<std::size_t>(dim)];
   if (step == 1) {
-    return {b.emit(OpKind::Pad, {dy[0]}, {{"dim", dim}, {"low", start}, {"high", size - op.attrs.integer("stop")}, {"value", 0.0}})};
+    return {b.emit(
+        OpKind::Pad, {dy[0]},
+        {{"dim", dim}, {"low", start}, {"high", size - op.attrs.integer("stop")}, {"value", 0.0}})};
   }
   const std::int64_t count = dy[0]->type.shape[static_cast<std::size_t>(dim)];
   Tensor ids(DType::I64, {count});
-  for (std::int64_t i = 0; i < count; ++i) ids.mutable_view<std::int64_t>()[static_cast<std::size_t>(i)] = start + i * step;
-  return {b.emit_typed(OpKind::ScatterAdd, {b.constant(ids), dy[0]}, {{"dim", dim}}, op.operand(0)->type)};
+  for (std::int64_t i = 0; i < count; ++i)
+    ids.mutable_view<std::int64_t>()[static_cast<std::size_t>(i)] = start + i * step;
+  return {b.emit_typed(OpKind::ScatterAdd, {b.constant(ids), dy[0]}, {{"dim", dim}},
+                       op.operand(0)->type)};
 }
 
 Grads grad_pad(Builder& b, const Op& op, ResultGrads dy) {

@@ -7,7 +7,8 @@
 //   slices of %w, its only uses                   =>    one parameter for each slice
 //   slice(einsum(%x, %w) + bias), unequal pieces  =>    einsum(%x, slice(%w)) + slice(bias)
 //
-// A tied parameter (looked up, and contracted transposed) stays one argument, since the transpose is in the einsum.
+// A tied parameter (looked up, and contracted transposed) stays one argument, since the transpose
+// is in the einsum.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -31,7 +32,8 @@ bool fold_operand_transposes(Op& einsum) {
     IndexMap map = index_map(einsum);
     const Ints& perm = transpose->attrs.ints("perm");
     std::string term(perm.size(), ' ');
-    for (std::size_t d = 0; d < perm.size(); ++d) term[static_cast<std::size_t>(perm[d])] = map.operands[i][d];
+    for (std::size_t d = 0; d < perm.size(); ++d)
+      term[static_cast<std::size_t>(perm[d])] = map.operands[i][d];
     map.operands[i] = term;
     einsum.attrs.set("spec", map.text());
     einsum.func->set_operand(&einsum, i, transpose->operand(0));
@@ -44,11 +46,13 @@ bool fold_operand_transposes(Op& einsum) {
 bool fold_result_transpose(Module& module, Op& transpose) {
   Op* einsum = transpose.operand(0)->def;
   Func& func = *transpose.func;
-  if (transpose.kind != OpKind::Transpose || einsum == nullptr || einsum->kind != OpKind::Einsum) return false;
+  if (transpose.kind != OpKind::Transpose || einsum == nullptr || einsum->kind != OpKind::Einsum)
+    return false;
   if (einsum->result()->users.size() != 1 || func.is_result(einsum->result())) return false;
   IndexMap map = index_map(*einsum);
   std::string term;
-  for (std::int64_t dim : transpose.attrs.ints("perm")) term += map.results[0][static_cast<std::size_t>(dim)];
+  for (std::int64_t dim : transpose.attrs.ints("perm"))
+    term += map.results[0][static_cast<std::size_t>(dim)];
   map.results[0] = term;
   Builder b(module, transpose);
   b.set_name(transpose.result()->name);
@@ -61,14 +65,19 @@ bool fold_result_transpose(Module& module, Op& transpose) {
 
 ViewStep view_step(const Op& op) {
   switch (op.kind) {
-    case OpKind::Transpose: return {ViewKind::Permute, op.attrs.ints("perm")};
-    case OpKind::Slice: return {ViewKind::Slice, {op.attrs.integer("dim"), op.attrs.integer("start"), op.attrs.integer("stop")}};
-    default: return {ViewKind::Reshape, op.result()->type.shape};
+    case OpKind::Transpose:
+      return {ViewKind::Permute, op.attrs.ints("perm")};
+    case OpKind::Slice:
+      return {ViewKind::Slice,
+              {op.attrs.integer("dim"), op.attrs.integer("start"), op.attrs.integer("stop")}};
+    default:
+      return {ViewKind::Reshape, op.result()->type.shape};
   }
 }
 
 bool is_view(const Op& op) {
-  return op.kind == OpKind::Transpose || op.kind == OpKind::Reshape || (op.kind == OpKind::Slice && op.attrs.integer("step") == 1);
+  return op.kind == OpKind::Transpose || op.kind == OpKind::Reshape ||
+         (op.kind == OpKind::Slice && op.attrs.integer("step") == 1);
 }
 
 // A parameter that is only read through one view becomes that view.
@@ -86,9 +95,10 @@ bool absorb_only_view(Module& module, Func& func, Value* param) {
 // A parameter that is only read in slices becomes several.
 bool split_into_slices(Module& module, Func& func, Value* param) {
   const std::vector<Op*> slices = param->users;
-  const bool all_slices = slices.size() > 1 && !func.is_result(param) && std::ranges::all_of(slices, [](const Op* user) {
-    return user->kind == OpKind::Slice && user->attrs.integer("step") == 1;
-  });
+  const bool all_slices = slices.size() > 1 && !func.is_result(param) &&
+                          std::ranges::all_of(slices, [](const Op* user) {
+                            return user->kind == OpKind::Slice && user->attrs.integer("step") == 1;
+                          });
   if (!all_slices) return false;
   const WeightSource source = module.weights.at(param->name);
   std::map<std::string, Value*> pieces;
@@ -96,7 +106,8 @@ bool split_into_slices(Module& module, Func& func, Value* param) {
     const ViewStep step = view_step(*slice);
     Value*& piece = pieces[join(step.args, ",")];
     if (piece == nullptr) {
-      piece = func.add_arg(str(param->name, ".", pieces.size() - 1), slice->result()->type, ArgKind::Param);
+      piece = func.add_arg(str(param->name, ".", pieces.size() - 1), slice->result()->type,
+                           ArgKind::Param);
       WeightSource own = source;
       own.view.push_back(step);
       module.weights[piece->name] = own;
@@ -117,10 +128,12 @@ bool comes_from_params(const Func& func, const Value* value, std::size_t dim) {
   if (op.kind == OpKind::Broadcast) {
     const Ints& dims = op.attrs.ints("dims");
     const auto at = std::ranges::find(dims, static_cast<std::int64_t>(dim));
-    return at == dims.end() || comes_from_params(func, op.operand(0), static_cast<std::size_t>(at - dims.begin()));
+    return at == dims.end() ||
+           comes_from_params(func, op.operand(0), static_cast<std::size_t>(at - dims.begin()));
   }
   if (op.kind == OpKind::Add) {
-    return comes_from_params(func, op.operand(0), dim) && comes_from_params(func, op.operand(1), dim);
+    return comes_from_params(func, op.operand(0), dim) &&
+           comes_from_params(func, op.operand(1), dim);
   }
   if (op.kind != OpKind::Einsum) return false;
   const IndexMap map = index_map(op);
@@ -138,7 +151,9 @@ bool comes_from_params(const Func& func, const Value* value, std::size_t dim) {
 
 Value* sliced(Builder& b, Value* value, const ViewStep& step) {
   const std::int64_t dim = step.args[0];
-  const auto take = [&](Value* v, std::int64_t d) { return b.slice(v, d, step.args[1], step.args[2]); };
+  const auto take = [&](Value* v, std::int64_t d) {
+    return b.slice(v, d, step.args[1], step.args[2]);
+  };
   if (value->def == nullptr) return take(value, dim);
   const Op& op = *value->def;
   Shape shape = value->type.shape;
@@ -148,10 +163,12 @@ Value* sliced(Builder& b, Value* value, const ViewStep& step) {
     const Ints& dims = op.attrs.ints("dims");
     const auto at = std::ranges::find(dims, dim);
     Value* inner = op.operand(0);
-    if (at != dims.end()) inner = sliced(b, inner, {ViewKind::Slice, {at - dims.begin(), step.args[1], step.args[2]}});
+    if (at != dims.end())
+      inner = sliced(b, inner, {ViewKind::Slice, {at - dims.begin(), step.args[1], step.args[2]}});
     return b.broadcast(inner, dims, shape);
   }
-  if (op.kind == OpKind::Add) return b.add(sliced(b, op.operand(0), step), sliced(b, op.operand(1), step));
+  if (op.kind == OpKind::Add)
+    return b.add(sliced(b, op.operand(0), step), sliced(b, op.operand(1), step));
   const IndexMap map = index_map(op);
   const char loop = map.results[0][static_cast<std::size_t>(dim)];
   std::vector<Value*> operands = op.operands;
@@ -162,7 +179,8 @@ Value* sliced(Builder& b, Value* value, const ViewStep& step) {
   return b.einsum(operands, map.text());
 }
 
-// Unequal pieces of a fused projection (grouped queries, keys, values): no cut of the whole would respect them.
+// Unequal pieces of a fused projection (grouped queries, keys, values): no cut of the whole would
+// respect them.
 bool hoist_unequal_slices(Module& module, Func& func, Value* value) {
   if (value->users.size() < 2 || func.is_result(value) || value->def == nullptr) return false;
   const Op& first = *value->users[0];
@@ -170,7 +188,9 @@ bool hoist_unequal_slices(Module& module, Func& func, Value* value) {
   const std::int64_t dim = first.attrs.integer("dim");
   bool unequal = false;
   for (const Op* user : value->users) {
-    if (user->kind != OpKind::Slice || user->attrs.integer("dim") != dim || user->attrs.integer("step") != 1) return false;
+    if (user->kind != OpKind::Slice || user->attrs.integer("dim") != dim ||
+        user->attrs.integer("step") != 1)
+      return false;
     unequal = unequal || user->result()->type.shape != first.result()->type.shape;
   }
   if (!unequal || !comes_from_params(func, value, static_cast<std::size_t>(dim))) return false;
@@ -194,11 +214,13 @@ bool sweep(Module& module, Func& func) {
   std::vector<Value*> values;
   for (const auto& op : func.ops()) values.push_back(op->result());
   for (Value* value : values) {
-    if (hoist_unequal_slices(module, func, value)) return true;  // `values` holds slices that are gone now
+    if (hoist_unequal_slices(module, func, value))
+      return true;  // `values` holds slices that are gone now
   }
   for (auto it = func.ops().end(); it != func.ops().begin();) {  // what nobody reads any more
     Op& op = **--it;
-    if (std::ranges::any_of(op.results, [&](const auto& r) { return func.has_uses(r.get()); })) continue;
+    if (std::ranges::any_of(op.results, [&](const auto& r) { return func.has_uses(r.get()); }))
+      continue;
     it = std::next(it);
     func.erase(&op);
   }

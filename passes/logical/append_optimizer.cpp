@@ -1,8 +1,10 @@
 // Adds @update: the gradient norm over all trainable parameters, clipping by it, and the optimizer.
 //
-//   func @update(%w param, %w.grad state, %w.m state, %w.v state, %lr: f32[] input, %step: i64[] input) {
-//     ... %norm = sqrt (sum of squares) ... %w.new, %m, %v = adam %w, %g, %w.m, %w.v, %lr, %step ...
-//     return %w.new updates %w, %m updates %w.m, %v updates %w.v, %norm as "grad_norm", %loss as "loss"
+//   func @update(%w param, %w.grad state, %w.m state, %w.v state, %lr: f32[] input, %step: i64[]
+//   input) {
+//     ... %norm = sqrt (sum of squares) ... %w.new, %m, %v = adam %w, %g, %w.m, %w.v, %lr, %step
+//     ... return %w.new updates %w, %m updates %w.m, %v updates %w.v, %norm as "grad_norm", %loss
+//     as "loss"
 //   }
 //
 // Learning rate and step are inputs, so schedules need no recompile.
@@ -19,7 +21,10 @@ constexpr double kClipEpsilon = 1e-6;  // as torch.nn.utils.clip_grad_norm_
 class Optimizer {
  public:
   Optimizer(Module& module, const PassOptions& options)
-      : module_(module), options_(options), update_(*module.add_func("update")), b_(module, update_) {}
+      : module_(module),
+        options_(options),
+        update_(*module.add_func("update")),
+        b_(module, update_) {}
 
   void run() {
     const Func& micro = *module_.find("micro");
@@ -47,8 +52,10 @@ class Optimizer {
     for (Value* grad : grads_) {
       b_.set_name(grad->name + ".sq");
       Ints dims;
-      for (std::int64_t d = 0; d < static_cast<std::int64_t>(grad->type.rank()); ++d) dims.push_back(d);
-      Value* squares = b_.cast(b_.reduce_sum(b_.mul(grad, grad), dims), params_.front()->type.dtype);
+      for (std::int64_t d = 0; d < static_cast<std::int64_t>(grad->type.rank()); ++d)
+        dims.push_back(d);
+      Value* squares =
+          b_.cast(b_.reduce_sum(b_.mul(grad, grad), dims), params_.front()->type.dtype);
       total = total == nullptr ? squares : b_.add(total, squares);
     }
     b_.set_name("grad_norm");
@@ -57,7 +64,8 @@ class Optimizer {
 
   void clip(Value* norm) {
     b_.set_name("clip");
-    Value* factor = b_.div(b_.fill_like(options_.clip_norm, norm), b_.add(norm, b_.fill_like(kClipEpsilon, norm)));
+    Value* factor = b_.div(b_.fill_like(options_.clip_norm, norm),
+                           b_.add(norm, b_.fill_like(kClipEpsilon, norm)));
     factor = b_.emit(OpKind::Min, {factor, b_.fill_like(1.0, factor)});
     for (Value*& grad : grads_) {
       b_.set_name(grad->name + ".clipped");
@@ -76,7 +84,8 @@ class Optimizer {
     std::vector<Value*> results;
     switch (spec.kind) {
       case OptimizerKind::Sgd:
-        results = b_.emit_all(OpKind::Sgd, {params_[i], grads_[i], lr_}, {{"weight_decay", spec.weight_decay}});
+        results = b_.emit_all(OpKind::Sgd, {params_[i], grads_[i], lr_},
+                              {{"weight_decay", spec.weight_decay}});
         break;
       case OptimizerKind::SgdMomentum:
         states = {state(i, "momentum")};
@@ -86,13 +95,18 @@ class Optimizer {
       case OptimizerKind::Adam:
       case OptimizerKind::AdamW:
         states = {state(i, "m"), state(i, "v")};
-        results = b_.emit_all(OpKind::Adam, {params_[i], grads_[i], states[0], states[1], lr_, step_},
-                              {{"beta1", spec.beta1}, {"beta2", spec.beta2}, {"eps", spec.eps}, {"weight_decay", spec.weight_decay},
-                               {"decoupled", spec.kind == OptimizerKind::AdamW}});
+        results =
+            b_.emit_all(OpKind::Adam, {params_[i], grads_[i], states[0], states[1], lr_, step_},
+                        {{"beta1", spec.beta1},
+                         {"beta2", spec.beta2},
+                         {"eps", spec.eps},
+                         {"weight_decay", spec.weight_decay},
+                         {"decoupled", spec.kind == OptimizerKind::AdamW}});
         break;
     }
     update_.results.push_back({results[0], params_[i]->name, true});
-    for (std::size_t s = 0; s < states.size(); ++s) update_.results.push_back({results[s + 1], states[s]->name, true});
+    for (std::size_t s = 0; s < states.size(); ++s)
+      update_.results.push_back({results[s + 1], states[s]->name, true});
   }
 
   Module& module_;
@@ -107,7 +121,8 @@ class Optimizer {
 }  // namespace
 
 bool append_optimizer(Module& module, PassContext& context) {
-  if (module.find("micro") == nullptr) throw CompileError("--append-optimizer", "needs a differentiated module");
+  if (module.find("micro") == nullptr)
+    throw CompileError("--append-optimizer", "needs a differentiated module");
   Optimizer(module, context.options).run();
   module.notes["lr"] = number_text(context.options.optimizer.lr);
   return true;

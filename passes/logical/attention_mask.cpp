@@ -10,26 +10,31 @@
 namespace tessera {
 namespace {
 
-constexpr double kHidden = -1e4;  // what is at most this hides a key: its weight is exactly 0 in f32
+constexpr double kHidden =
+    -1e4;  // what is at most this hides a key: its weight is exactly 0 in f32
 
 MaskPart part_of(Value* value, bool keeps) {
   MaskPart part{value, {}, keeps};
-  for (std::size_t d = 0; d < value->type.rank(); ++d) part.dims.push_back(static_cast<std::int64_t>(d));
+  for (std::size_t d = 0; d < value->type.rank(); ++d)
+    part.dims.push_back(static_cast<std::int64_t>(d));
   while (part.value->def != nullptr && part.value->def->kind == OpKind::Broadcast) {
     std::vector<std::int64_t> dims;
-    for (std::int64_t dim : part.value->def->attrs.ints("dims")) dims.push_back(part.dims[static_cast<std::size_t>(dim)]);
+    for (std::int64_t dim : part.value->def->attrs.ints("dims"))
+      dims.push_back(part.dims[static_cast<std::size_t>(dim)]);
     part.dims = dims;
     part.value = part.value->def->operand(0);
   }
   return part;
 }
 
-// Whether element (s, t) of a constant mask is hidden exactly where t > s + T - S. Other dimensions must not matter.
+// Whether element (s, t) of a constant mask is hidden exactly where t > s + T - S. Other dimensions
+// must not matter.
 bool is_causal(const Module& module, const MaskPart& part, std::size_t rank) {
   const Tensor* tensor = constant_of(module, part.value);
   if (tensor == nullptr || tensor->size() == 0) return false;
   const auto find = [&](std::size_t dim) {
-    return static_cast<std::size_t>(std::ranges::find(part.dims, static_cast<std::int64_t>(dim)) - part.dims.begin());
+    return static_cast<std::size_t>(std::ranges::find(part.dims, static_cast<std::int64_t>(dim)) -
+                                    part.dims.begin());
   };
   const std::size_t s_at = find(rank - 2), t_at = find(rank - 1);
   if (s_at == part.dims.size() || t_at == part.dims.size()) return false;
@@ -44,7 +49,8 @@ bool is_causal(const Module& module, const MaskPart& part, std::size_t rank) {
     if (hidden != (t > s + shift)) return false;
     if (!part.keeps && !hidden && value != 0) return false;
   }
-  return shift >= 0;  // with fewer keys than queries some rows are empty, where -1e4 and -inf differ
+  return shift >=
+         0;  // with fewer keys than queries some rows are empty, where -1e4 and -inf differ
 }
 
 bool depends_on_param(const Value* value) {
@@ -69,7 +75,8 @@ bool leads_to_product(const Module& module, Value* value) {
     const Op* op = inner.value->def;
     if (op == nullptr) return false;
     if (op->kind == OpKind::Einsum) return true;
-    if (op->kind == OpKind::Add) return leads_to_product(module, op->operand(0)) || leads_to_product(module, op->operand(1));
+    if (op->kind == OpKind::Add)
+      return leads_to_product(module, op->operand(0)) || leads_to_product(module, op->operand(1));
     if (op->kind != OpKind::Select) return false;
     value = op->operand(1);
   }

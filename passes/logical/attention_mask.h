@@ -1,5 +1,5 @@
-// What exporters add to attention scores: additive masks (0 or -inf, or computed from inputs), boolean selects, and the
-// causal triangle in any of these forms.
+// What exporters add to attention scores: additive masks (0 or -inf, or computed from inputs),
+// boolean selects, and the causal triangle in any of these forms.
 #pragma once
 #include <optional>
 #include <vector>

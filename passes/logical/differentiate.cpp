@@ -1,9 +1,11 @@
-// Adds the gradient of every trainable parameter to @micro, by one reverse sweep over the rows' gradient functions:
+// Adds the gradient of every trainable parameter to @micro, by one reverse sweep over the rows'
+// gradient functions:
 //
-//   %y = einsum %x, %w "mk,kn->mn"      =>   ... %d = einsum %x, %dy "mk,mn->kn" ... return %d updates %w.grad
+//   %y = einsum %x, %w "mk,kn->mn"      =>   ... %d = einsum %x, %dy "mk,mn->kn" ... return %d
+//   updates %w.grad
 //
-// With several micro-batches gradients are added to %w.grad, which @prepare clears. Nothing here speaks of grids: which
-// gradients to sum over which axes follows from types later.
+// With several micro-batches gradients are added to %w.grad, which @prepare clears. Nothing here
+// speaks of grids: which gradients to sum over which axes follows from types later.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -24,7 +26,8 @@ class Differentiator {
 
   void run() {
     mark_active();
-    const auto loss = std::ranges::find_if(func_.results, [&](const FuncResult& r) { return r.name == module_.notes["loss"]; });
+    const auto loss = std::ranges::find_if(
+        func_.results, [&](const FuncResult& r) { return r.name == module_.notes["loss"]; });
     TESSERA_CHECK(loss != func_.results.end(), "no loss to differentiate");
     std::vector<Op*> order;
     for (const auto& op : func_.ops()) order.push_back(op.get());
@@ -43,13 +46,16 @@ class Differentiator {
       active_.insert(arg.value.get());
     }
     for (const auto& op : func_.ops()) {
-      const bool depends = std::ranges::any_of(op->operands, [&](const Value* v) { return active_.contains(v); });
+      const bool depends =
+          std::ranges::any_of(op->operands, [&](const Value* v) { return active_.contains(v); });
       if (!depends) continue;
       for (const auto& result : op->results) {
         if (is_float(result->type.dtype)) active_.insert(result.get());
       }
     }
-    if (params_.empty()) throw CompileError("", "the model has no trainable parameter", {"set some with --trainable REGEX"});
+    if (params_.empty())
+      throw CompileError("", "the model has no trainable parameter",
+                         {"set some with --trainable REGEX"});
   }
 
   void sweep(Op& op) {
@@ -60,13 +66,16 @@ class Differentiator {
       result_grads.push_back(found == grads_.end() ? nullptr : found->second);
       any = any || result_grads.back() != nullptr;
     }
-    const bool reaches = std::ranges::any_of(op.operands, [&](const Value* v) { return active_.contains(v); });
+    const bool reaches =
+        std::ranges::any_of(op.operands, [&](const Value* v) { return active_.contains(v); });
     if (!any || !reaches) return;
     const OpDef& def = op_def(op.kind);
     if (def.grad == nullptr) {
-      throw CompileError(op.origin.empty() ? "" : str("node '", op.origin, "'"),
-                         str(mnemonic(op.kind), ": has no gradient, but a trainable parameter reaches the loss through it"),
-                         {"freeze what lies before it with --freeze REGEX"});
+      throw CompileError(
+          op.origin.empty() ? "" : str("node '", op.origin, "'"),
+          str(mnemonic(op.kind),
+              ": has no gradient, but a trainable parameter reaches the loss through it"),
+          {"freeze what lies before it with --freeze REGEX"});
     }
     builder_.set_origin(op.origin);
     const std::vector<Value*> operand_grads = def.grad(builder_, op, result_grads);
@@ -113,7 +122,8 @@ class Differentiator {
 bool differentiate(Module& module, PassContext& context) {
   Func* micro = module.find("micro");
   if (micro == nullptr || !module.notes.contains("loss")) {
-    throw CompileError("--differentiate", "needs a module with @micro and a loss", {"run --append-loss first"});
+    throw CompileError("--differentiate", "needs a module with @micro and a loss",
+                       {"run --append-loss first"});
   }
   Differentiator(module, *micro, context).run();
   return true;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/op_def.h"
 #include "ir/base/reshape_groups.h"
+#include "ir/op_def.h"
 
 namespace tessera {
 namespace {
@@ -64,7 +64,9 @@ void DimFactors::add_values(const Func& func) {
   }
 }
 
-int DimFactors::node(const Value* value, std::size_t dim) const { return first_node_.at(value) + static_cast<int>(dim); }
+int DimFactors::node(const Value* value, std::size_t dim) const {
+  return first_node_.at(value) + static_cast<int>(dim);
+}
 
 int DimFactors::root(int node) const {
   while (parent_[static_cast<std::size_t>(node)] != node) {
@@ -93,17 +95,20 @@ void DimFactors::tie_op(const Op& op) {
   for (std::size_t i = 0; i < map.operands.size(); ++i) visit(map.operands[i], op.operands[i]);
   for (std::size_t i = 0; i < map.results.size(); ++i) visit(map.results[i], op.results[i].get());
   if (op.kind == OpKind::Iota || op.kind == OpKind::ScatterAdd) {
-    atomic_[static_cast<std::size_t>(node(op.result(), static_cast<std::size_t>(op.attrs.integer("dim"))))] = 1;
+    atomic_[static_cast<std::size_t>(
+        node(op.result(), static_cast<std::size_t>(op.attrs.integer("dim"))))] = 1;
   }
   if (op.kind == OpKind::Gather) {
-    atomic_[static_cast<std::size_t>(node(op.operand(0), static_cast<std::size_t>(op.attrs.integer("dim"))))] = 1;
+    atomic_[static_cast<std::size_t>(
+        node(op.operand(0), static_cast<std::size_t>(op.attrs.integer("dim"))))] = 1;
   }
 }
 
 // The function's inputs and outputs keep their shapes; parameters may change theirs.
 void DimFactors::mark_borders(const Func& func) {
   const auto mark = [&](const Value* value) {
-    for (std::size_t d = 0; d < value->type.rank(); ++d) atomic_[static_cast<std::size_t>(node(value, d))] = 1;
+    for (std::size_t d = 0; d < value->type.rank(); ++d)
+      atomic_[static_cast<std::size_t>(node(value, d))] = 1;
   };
   for (const Arg& arg : func.args()) {
     if (arg.kind != ArgKind::Param) mark(arg.value.get());
@@ -124,11 +129,14 @@ bool DimFactors::propagate(const Op& op) {
   return false;
 }
 
-// All cut points of a group's flattened extent, from both sides, are cut points of the dimensions on both sides.
+// All cut points of a group's flattened extent, from both sides, are cut points of the dimensions
+// on both sides.
 bool DimFactors::propagate_reshape(const Op& op) {
   bool changed = false;
-  for (const ReshapeGroup& group : reshape_groups(op.operand(0)->type.shape, op.result()->type.shape)) {
-    if (group.one_to_one() || group.from_begin == group.from_end || group.to_begin == group.to_end) continue;
+  for (const ReshapeGroup& group :
+       reshape_groups(op.operand(0)->type.shape, op.result()->type.shape)) {
+    if (group.one_to_one() || group.from_begin == group.from_end || group.to_begin == group.to_end)
+      continue;
     struct Member {
       int node;
       std::int64_t size, inner;  // inner: product of the group's later dimensions
@@ -192,7 +200,8 @@ bool DimFactors::propagate_slice(const Op& op) {
   Cuts outer = inner;
   if (are_equal_pieces(op)) outer.insert(part);
   const std::int64_t stride = *outer.rbegin();
-  const bool fits = is_chain(inner, part) && is_chain(outer, size) && start % stride == 0 && part % stride == 0;
+  const bool fits =
+      is_chain(inner, part) && is_chain(outer, size) && start % stride == 0 && part % stride == 0;
   Cuts joined = cuts_[whole_root];
   joined.insert(outer.begin(), outer.end());
   if (!fits || !is_chain(joined, size)) return false;

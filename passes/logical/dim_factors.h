@@ -1,5 +1,6 @@
-// Factorisations of dimensions: which logical dimensions a flattened one consists of. Dimensions that ops tie together are
-// one class; a class's factorisation is a set of cut points (suffix products), so that refining is taking unions.
+// Factorisations of dimensions: which logical dimensions a flattened one consists of. Dimensions
+// that ops tie together are one class; a class's factorisation is a set of cut points (suffix
+// products), so that refining is taking unions.
 //
 //   size 96 with cut points {32, 8}   =   factors (3, 4, 8)
 #pragma once
@@ -40,8 +41,8 @@ class DimFactors {
   std::unordered_map<const Value*, int> first_node_;
   mutable std::vector<int> parent_;
   std::vector<std::int64_t> sizes_;
-  std::vector<char> atomic_;       // by root, after tying
-  std::vector<Cuts> cuts_;         // by root
+  std::vector<char> atomic_;  // by root, after tying
+  std::vector<Cuts> cuts_;    // by root
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The parts of fuse_patterns: each replaces `op`'s result if the pattern ends in it, and says so. What becomes unused is
-// left to remove_dead.
+// The parts of fuse_patterns: each replaces `op`'s result if the pattern ends in it, and says so.
+// What becomes unused is left to remove_dead.
 #pragma once
 #include "ir/graph.h"
 

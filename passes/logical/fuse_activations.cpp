@@ -2,7 +2,8 @@
 // x * 0.5 * (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))          =>   gelu_tanh %x
 // x * sigmoid(x)                                               =>   silu %x
 //
-// Factors in any order, constants merged in any way. Left alone: other constants, which are other functions.
+// Factors in any order, constants merged in any way. Left alone: other constants, which are other
+// functions.
 #include <algorithm>
 
 #include "passes/logical/fuse.h"
@@ -22,7 +23,8 @@ bool is_cube(const Module& module, Value* value, const Value* x) {
     return exponent && *exponent == 3.0 && behind_units(pow->operand(0)) == x;
   }
   const Product p = product(module, value);
-  return p.constant == 1.0 && p.factors.size() == 3 && std::ranges::all_of(p.factors, [&](Value* f) { return f == x; });
+  return p.constant == 1.0 && p.factors.size() == 3 &&
+         std::ranges::all_of(p.factors, [&](Value* f) { return f == x; });
 }
 
 // x + 0.044715 x^3, or x (1 + 0.044715 x^2)
@@ -34,7 +36,9 @@ bool is_cubic(const Module& module, Value* value, const Value* x) {
     const auto cube = scaled(module, sum->operand(1 - i));
     if (cube && near(cube->factor, 0.044715) && is_cube(module, cube->value, x)) return true;
     const Product p = product(module, sum->operand(1 - i));
-    if (near(p.constant, 0.044715) && p.factors.size() == 3 && std::ranges::all_of(p.factors, [&](Value* f) { return f == x; })) return true;
+    if (near(p.constant, 0.044715) && p.factors.size() == 3 &&
+        std::ranges::all_of(p.factors, [&](Value* f) { return f == x; }))
+      return true;
   }
   return false;
 }
@@ -45,11 +49,13 @@ std::optional<OpKind> gate_kind(const Module& module, Value* gate, const Value* 
   if (!sum || sum->factor != 1.0) return std::nullopt;
   if (Op* erf = op_of(sum->value, OpKind::Erf)) {
     const auto inner = scaled(module, erf->operand(0));
-    if (inner && near(inner->factor, kInverseSqrt2) && behind_units(inner->value) == x) return OpKind::Gelu;
+    if (inner && near(inner->factor, kInverseSqrt2) && behind_units(inner->value) == x)
+      return OpKind::Gelu;
   }
   if (Op* tanh = op_of(sum->value, OpKind::Tanh)) {
     const auto inner = scaled(module, tanh->operand(0));
-    if (inner && near(inner->factor, kSqrt2OverPi) && is_cubic(module, inner->value, x)) return OpKind::GeluTanh;
+    if (inner && near(inner->factor, kSqrt2OverPi) && is_cubic(module, inner->value, x))
+      return OpKind::GeluTanh;
   }
   return std::nullopt;
 }
@@ -79,7 +85,8 @@ bool fuse_silu(Module& module, Op& op) {
   if (op.kind != OpKind::Mul) return false;
   for (std::size_t i : {0, 1}) {
     Op* sigmoid = op_of(op.operand(1 - i), OpKind::Sigmoid);
-    if (sigmoid == nullptr || behind_units(sigmoid->operand(0)) != behind_units(op.operand(i))) continue;
+    if (sigmoid == nullptr || behind_units(sigmoid->operand(0)) != behind_units(op.operand(i)))
+      continue;
     replace(module, op, OpKind::Silu, op.operand(i));
     return true;
   }

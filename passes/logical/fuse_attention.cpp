@@ -1,9 +1,10 @@
 // einsum(softmax(scale QK^T + mask), V)   =>   attention %q, %k, %v [, %mask] scale causal
 //
-// Operands are brought to [batch, sequence, group, query head, head_dim] by transposes that cancel with the exporter's.
-// Keys and values that are broadcast over query heads lose the broadcast (grouped heads). A constant mask that is the
-// causal triangle becomes `causal`; others are operands whose loops are named. Left alone: softmax weights with another
-// reader, masks that depend on a parameter, more than two batch dimensions.
+// Operands are brought to [batch, sequence, group, query head, head_dim] by transposes that cancel
+// with the exporter's. Keys and values that are broadcast over query heads lose the broadcast
+// (grouped heads). A constant mask that is the causal triangle becomes `causal`; others are
+// operands whose loops are named. Left alone: softmax weights with another reader, masks that
+// depend on a parameter, more than two batch dimensions.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +18,8 @@ namespace {
 
 using namespace match;
 
-// A contraction operand with its loops renamed to the dimensions of the scores: '0', '1' ... for those, letters else.
+// A contraction operand with its loops renamed to the dimensions of the scores: '0', '1' ... for
+// those, letters else.
 struct Part {
   Value* value = nullptr;
   std::string loops;
@@ -37,7 +39,8 @@ Part without_broadcast(Part part) {
   const Op* op = part.value->def;
   if (op == nullptr || op->kind != OpKind::Broadcast) return part;
   Part inner{op->operand(0), ""};
-  for (std::int64_t dim : op->attrs.ints("dims")) inner.loops += part.loops[static_cast<std::size_t>(dim)];
+  for (std::int64_t dim : op->attrs.ints("dims"))
+    inner.loops += part.loops[static_cast<std::size_t>(dim)];
   return inner;
 }
 
@@ -45,7 +48,7 @@ struct Attention {
   Part q, k, v;
   std::string result;  // loops of the output, in the same names
   double scale = 1;
-  char s = 0, t = 0;   // names of the query and key dimensions
+  char s = 0, t = 0;                   // names of the query and key dimensions
   std::string batch, groups, queries;  // at most one name each
   bool zero_empty_rows = false;
 };
@@ -55,7 +58,8 @@ bool only_use(const Value* value) { return value->users.size() == 1; }
 char contracted_loop(const Part& a, const Part& b) {
   char found = 0;
   for (char loop : a.loops) {
-    if (std::isdigit(static_cast<unsigned char>(loop)) || b.loops.find(loop) == std::string::npos) continue;
+    if (std::isdigit(static_cast<unsigned char>(loop)) || b.loops.find(loop) == std::string::npos)
+      continue;
     if (found != 0) return 0;
     found = loop;
   }
@@ -77,8 +81,11 @@ bool name_dims(Attention& a, std::size_t rank) {
   if (shared.size() > 2 || a.queries.size() > 1) return false;
   if (!shared.empty()) a.batch = shared.substr(0, 1);
   if (shared.size() == 2) a.groups = shared.substr(1, 1);
-  const auto has = [](const Part& part, char loop) { return part.loops.find(loop) != std::string::npos; };
-  return has(a.q, a.s) && !has(a.q, a.t) && has(a.k, a.t) && !has(a.k, a.s) && has(a.v, a.t) && !has(a.v, a.s);
+  const auto has = [](const Part& part, char loop) {
+    return part.loops.find(loop) != std::string::npos;
+  };
+  return has(a.q, a.s) && !has(a.q, a.t) && has(a.k, a.t) && !has(a.k, a.s) && has(a.v, a.t) &&
+         !has(a.v, a.s);
 }
 
 // Brings a part to the order of `names` (an empty name is a dimension of size 1).
@@ -103,7 +110,8 @@ Op* softmax_behind(const Module& module, Value* weights, bool& zero_empty_rows) 
   if (Op* select = op_of(weights, OpKind::Select)) {
     Op* nan = op_of(select->operand(0), OpKind::IsNan);
     const auto zero = splat_of(module, select->operand(1));
-    if (nan == nullptr || !zero || *zero != 0 || nan->operand(0) != select->operand(2)) return nullptr;
+    if (nan == nullptr || !zero || *zero != 0 || nan->operand(0) != select->operand(2))
+      return nullptr;
     zero_empty_rows = true;
     weights = select->operand(2);
   }
@@ -113,7 +121,9 @@ Op* softmax_behind(const Module& module, Value* weights, bool& zero_empty_rows) 
 bool match_scores(const Module& module, Value* scores, Attention& a) {
   const Scaled outer = all_scaled(module, scores);
   Op* product = outer.value->def;
-  if (product == nullptr || product->kind != OpKind::Einsum || product->operands.size() != 2 || !only_use(product->result())) return false;
+  if (product == nullptr || product->kind != OpKind::Einsum || product->operands.size() != 2 ||
+      !only_use(product->result()))
+    return false;
   const IndexMap map = index_map(*product);
   Part parts[2];
   for (std::size_t i : {0, 1}) {
@@ -182,7 +192,9 @@ bool fuse_attention(Module& module, Op& op) {
   for (std::size_t i : {0, 1}) {
     Attention a;
     Op* softmax = softmax_behind(module, op.operand(i), a.zero_empty_rows);
-    if (softmax == nullptr || !only_use(op.operand(i)) || softmax->result()->users.size() > (a.zero_empty_rows ? 2u : 1u)) continue;
+    if (softmax == nullptr || !only_use(op.operand(i)) ||
+        softmax->result()->users.size() > (a.zero_empty_rows ? 2u : 1u))
+      continue;
     const std::size_t rank = softmax->result()->type.rank();
     if (rank < 2 || rank > 5 || op.operand(i)->type.rank() != rank) continue;
     const MaskParts masks = split_masks(module, softmax->operand(0));

@@ -1,7 +1,9 @@
-// add(mul(normed, gamma), beta) with normed = (x - mean) / sqrt(var + eps)   =>   layer_norm %x, %gamma, %beta
+// add(mul(normed, gamma), beta) with normed = (x - mean) / sqrt(var + eps)   =>   layer_norm %x,
+// %gamma, %beta
 //
-// Mean and variance over the last dimension; division or multiplication by the reciprocal root. Left alone: statistics
-// over several dimensions, gamma or beta that are not vectors of the last dimension.
+// Mean and variance over the last dimension; division or multiplication by the reciprocal root.
+// Left alone: statistics over several dimensions, gamma or beta that are not vectors of the last
+// dimension.
 #include "passes/logical/fuse.h"
 #include "passes/logical/match.h"
 
@@ -23,8 +25,10 @@ std::optional<double> root_of_variance(const Module& module, Value* value, const
   Value* c = square == nullptr ? nullptr : squared(module, square);
   if (c == nullptr) return std::nullopt;
   // Exporters may compute x - mean twice.
-  const bool same = c == centred || (c->def != nullptr && centred->def != nullptr && c->def->kind == OpKind::Sub &&
-                                     centred->def->kind == OpKind::Sub && c->def->operands == centred->def->operands);
+  const bool same =
+      c == centred ||
+      (c->def != nullptr && centred->def != nullptr && c->def->kind == OpKind::Sub &&
+       centred->def->kind == OpKind::Sub && c->def->operands == centred->def->operands);
   return same ? std::optional(sum->factor) : std::nullopt;
 }
 
@@ -45,7 +49,8 @@ std::optional<Normed> as_normed(const Module& module, Value* value) {
       if (reciprocal == nullptr) continue;
       root = reciprocal->operand(0);
     }
-    if (const auto eps = root_of_variance(module, root, centred)) return Normed{sub->operand(0), *eps};
+    if (const auto eps = root_of_variance(module, root, centred))
+      return Normed{sub->operand(0), *eps};
   }
   return std::nullopt;
 }
@@ -54,16 +59,19 @@ std::optional<Normed> as_normed(const Module& module, Value* value) {
 
 bool fuse_layer_norm(Module& module, Op& op) {
   if (op.kind != OpKind::Add) return false;
-  const auto with_beta = split(op.result(), OpKind::Add, [](Value* v) { return per_column(v) != nullptr; });
+  const auto with_beta =
+      split(op.result(), OpKind::Add, [](Value* v) { return per_column(v) != nullptr; });
   if (!with_beta) return false;
-  const auto with_gamma = split(with_beta->second, OpKind::Mul, [](Value* v) { return per_column(v) != nullptr; });
+  const auto with_gamma =
+      split(with_beta->second, OpKind::Mul, [](Value* v) { return per_column(v) != nullptr; });
   if (!with_gamma) return false;
   const auto normed = as_normed(module, with_gamma->second);
   if (!normed || normed->x->type.shape != op.result()->type.shape) return false;
   Builder b(module, op);
   b.set_name(op.result()->name);
-  const auto results = b.emit_all(OpKind::LayerNorm, {normed->x, per_column(with_gamma->first), per_column(with_beta->first)},
-                                  {{"eps", normed->eps}});
+  const auto results = b.emit_all(
+      OpKind::LayerNorm, {normed->x, per_column(with_gamma->first), per_column(with_beta->first)},
+      {{"eps", normed->eps}});
   op.func->replace_all_uses(op.result(), results[0]);
   return true;
 }

@@ -1,5 +1,6 @@
-// Recognises what exporters decompose: norms, activations, attention become one op each, so that they have one gradient,
-// one kernel, and a row that says how they may be cut. Each pattern stands in a file of its own (fuse_*.cpp).
+// Recognises what exporters decompose: norms, activations, attention become one op each, so that
+// they have one gradient, one kernel, and a row that says how they may be cut. Each pattern stands
+// in a file of its own (fuse_*.cpp).
 #include "ir/base/text.h"
 #include "passes/logical/fuse.h"
 #include "passes/pass.h"
@@ -39,7 +40,8 @@ bool fuse_patterns(Module& module, PassContext& context) {
     for (const Pattern& pattern : kPatterns) {
       remove_unused(*func);
       int count = 0;
-      for (auto it = func->ops().begin(); it != func->ops().end(); ++it) count += pattern.apply(module, **it) ? 1 : 0;
+      for (auto it = func->ops().begin(); it != func->ops().end(); ++it)
+        count += pattern.apply(module, **it) ? 1 : 0;
       if (count > 0) context.remark(str("fused ", count, " ", pattern.name));
       changed = changed || count > 0;
     }

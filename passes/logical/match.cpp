@@ -38,14 +38,16 @@ std::optional<Scaled> scaled(const Module& module, Value* value) {
   }
   if (op->kind != OpKind::Mul) return std::nullopt;
   for (std::size_t i : {0, 1}) {
-    if (const auto factor = splat_of(module, op->operand(i))) return Scaled{op->operand(1 - i), *factor};
+    if (const auto factor = splat_of(module, op->operand(i)))
+      return Scaled{op->operand(1 - i), *factor};
   }
   return std::nullopt;
 }
 
 Scaled all_scaled(const Module& module, Value* value) {
   Scaled total{value, 1.0};
-  while (const auto step = scaled(module, total.value)) total = {step->value, total.factor * step->factor};
+  while (const auto step = scaled(module, total.value))
+    total = {step->value, total.factor * step->factor};
   return total;
 }
 
@@ -60,7 +62,9 @@ std::optional<Scaled> shifted(const Module& module, Value* value) {
   return std::nullopt;
 }
 
-bool near(double a, double b) { return std::fabs(a - b) <= 1e-6 * std::max(std::fabs(a), std::fabs(b)); }
+bool near(double a, double b) {
+  return std::fabs(a - b) <= 1e-6 * std::max(std::fabs(a), std::fabs(b));
+}
 
 Value* per_row(Value* value) {
   Op* op = op_of(value, OpKind::Broadcast);
@@ -69,7 +73,8 @@ Value* per_row(Value* value) {
   const auto last = static_cast<std::int64_t>(op->result()->type.rank()) - 1;
   if (std::ranges::find(dims, last) != dims.end()) return nullptr;
   const Shape rows(op->result()->type.shape.begin(), op->result()->type.shape.end() - 1);
-  return without_units(op->operand(0)->type.shape) == without_units(rows) ? op->operand(0) : nullptr;
+  return without_units(op->operand(0)->type.shape) == without_units(rows) ? op->operand(0)
+                                                                          : nullptr;
 }
 
 Value* per_column(Value* value) {

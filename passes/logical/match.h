@@ -1,5 +1,5 @@
-// Small matchers for fuse_patterns: they look through reshapes that only add or drop dimensions of size 1, and read
-// constants as splats.
+// Small matchers for fuse_patterns: they look through reshapes that only add or drop dimensions of
+// size 1, and read constants as splats.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,7 +13,8 @@ Value* behind_units(Value* value);
 // The defining op if it is of `kind` (behind unit reshapes), else null.
 Op* op_of(Value* value, OpKind kind);
 
-// The two operands of a commutative op of `kind`, in the order that `first` accepts its operand; nothing if neither.
+// The two operands of a commutative op of `kind`, in the order that `first` accepts its operand;
+// nothing if neither.
 template <class F>
 std::optional<std::pair<Value*, Value*>> split(Value* value, OpKind kind, F first) {
   Op* op = op_of(value, kind);
@@ -38,7 +39,8 @@ std::optional<Scaled> shifted(const Module& module, Value* value);
 
 bool near(double a, double b);  // equal up to f32 rounding
 
-// The operand of a broadcast from leading dimensions (per-row value) to the shape of the result: [...] -> [..., J].
+// The operand of a broadcast from leading dimensions (per-row value) to the shape of the result:
+// [...] -> [..., J].
 Value* per_row(Value* value);
 // The vector of a broadcast along the last dimension: [J] -> [..., J].
 Value* per_column(Value* value);

@@ -16,7 +16,8 @@ namespace {
 std::string key_of(const Op& op, const Grid& grid) {
   std::string key(mnemonic(op.kind));
   for (const Value* operand : op.operands) key += " %" + operand->name;
-  for (const auto& [name, value] : op.attrs.items()) key += str(" ", name, "=", to_text(value, grid));
+  for (const auto& [name, value] : op.attrs.items())
+    key += str(" ", name, "=", to_text(value, grid));
   for (const auto& result : op.results) key += str(" : ", to_text(result->type, grid));
   return key;
 }
@@ -32,7 +33,8 @@ bool merge_duplicates(Module& module, PassContext&) {
       if (op.kind == OpKind::Random) continue;
       const auto [found, fresh] = seen.try_emplace(key_of(op, module.grid), &op);
       if (fresh) continue;
-      for (std::size_t i = 0; i < op.results.size(); ++i) func->replace_all_uses(op.result(i), found->second->result(i));
+      for (std::size_t i = 0; i < op.results.size(); ++i)
+        func->replace_all_uses(op.result(i), found->second->result(i));
       func->erase(&op);
       changed = true;
     }

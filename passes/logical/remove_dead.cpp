@@ -3,8 +3,8 @@
 //   %u = exp %x : f32[8]         =>   (nothing)
 //   return %y as "y"                  return %y as "y"
 //
-// Ops have no side effects, so one sweep from the end suffices. Inputs stay, used or not: they are the function's
-// interface. States stay as long as some function reads or updates them.
+// Ops have no side effects, so one sweep from the end suffices. Inputs stay, used or not: they are
+// the function's interface. States stay as long as some function reads or updates them.
 #include <algorithm>
 
 #include "ir/base/text.h"
@@ -17,7 +17,8 @@ bool remove_dead_ops(Func& func) {
   bool changed = false;
   for (auto it = func.ops().end(); it != func.ops().begin();) {
     Op& op = **--it;
-    const bool used = std::ranges::any_of(op.results, [&](const auto& result) { return func.has_uses(result.get()); });
+    const bool used = std::ranges::any_of(
+        op.results, [&](const auto& result) { return func.has_uses(result.get()); });
     if (used) continue;
     it = std::next(it);
     func.erase(&op);
@@ -27,7 +28,8 @@ bool remove_dead_ops(Func& func) {
 }
 
 bool updates(const Func& func, const std::string& arg) {
-  return std::ranges::any_of(func.results, [&](const FuncResult& result) { return result.updates && result.name == arg; });
+  return std::ranges::any_of(
+      func.results, [&](const FuncResult& result) { return result.updates && result.name == arg; });
 }
 
 bool remove_dead_args(Module& module, Func& func, PassContext& context) {
@@ -35,11 +37,14 @@ bool remove_dead_args(Module& module, Func& func, PassContext& context) {
   for (std::size_t i = func.args().size(); i-- > 0;) {
     const Arg& arg = func.args()[i];
     const std::string name = arg.value->name;
-    if (arg.kind == ArgKind::Input || func.has_uses(arg.value.get()) || updates(func, name)) continue;
+    if (arg.kind == ArgKind::Input || func.has_uses(arg.value.get()) || updates(func, name))
+      continue;
     func.erase_arg(arg.value.get());
     changed = true;
-    const bool elsewhere = std::ranges::any_of(module.funcs(), [&](const auto& other) { return other->find_arg(name) != nullptr; });
-    if (!elsewhere && module.weights.erase(name) > 0) context.remark(str("parameter %", name, " is not used, removed"));
+    const bool elsewhere = std::ranges::any_of(
+        module.funcs(), [&](const auto& other) { return other->find_arg(name) != nullptr; });
+    if (!elsewhere && module.weights.erase(name) > 0)
+      context.remark(str("parameter %", name, " is not used, removed"));
   }
   return changed;
 }
@@ -53,7 +58,8 @@ void remove_dead_constants(Module& module) {
     }
   }
   std::ranges::sort(used);
-  std::erase_if(module.constants, [&](const auto& item) { return !std::ranges::binary_search(used, item.first); });
+  std::erase_if(module.constants,
+                [&](const auto& item) { return !std::ranges::binary_search(used, item.first); });
 }
 
 }  // namespace

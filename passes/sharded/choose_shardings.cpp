@@ -1,13 +1,16 @@
-// The 4D algorithm for the grid that the user names (arXiv 2305.13525), read off the graph's dimension classes:
+// The 4D algorithm for the grid that the user names (arXiv 2305.13525), read off the graph's
+// dimension classes:
 //
 //   batch           over data, then z
-//   linear layers   contraction over x and output over y, or the reverse: a two-colouring of the feature classes, so
+//   linear layers   contraction over x and output over y, or the reverse: a two-colouring of the
+//   feature classes, so
 //                   that the output of one layer is cut as the next one reads it
-//   heads           the output split of the projection; with grouped heads y is refined into y.0 (groups), y.1 (queries)
-//   vocabulary      over y and x together: the head gathers hidden and never all-reduces logits
-//   parameters      as their layer reads them, matrices once more over z
+//   heads           the output split of the projection; with grouped heads y is refined into y.0
+//   (groups), y.1 (queries) vocabulary      over y and x together: the head gathers hidden and
+//   never all-reduces logits parameters      as their layer reads them, matrices once more over z
 //
-// Arguments get their sharded types and contractions their loops; propagate_shardings does the rest.
+// Arguments get their sharded types and contractions their loops; propagate_shardings does the
+// rest.
 #include <algorithm>
 #include <set>
 
@@ -32,7 +35,8 @@ Func* body_of(const Module& module) {
 
 // Parameters are read directly, or through movement that was not absorbed.
 const Value* param_behind(const Func& func, const Value* value) {
-  while (value->def != nullptr && family(value->def->kind) == OpFamily::Movement && value->def->operands.size() == 1) {
+  while (value->def != nullptr && family(value->def->kind) == OpFamily::Movement &&
+         value->def->operands.size() == 1) {
     value = value->def->operand(0);
   }
   return value->def == nullptr && func.arg_of(value).kind == ArgKind::Param ? value : nullptr;
@@ -42,7 +46,7 @@ const Value* param_behind(const Func& func, const Value* value) {
 struct Linear {
   Op* op = nullptr;
   IndexMap map;
-  std::size_t weight = 1;          // operand index of the parameter
+  std::size_t weight = 1;           // operand index of the parameter
   std::vector<ClassId> contracted;  // in both operands, not in the result
   std::vector<ClassId> output;      // in the parameter and the result only
 };
@@ -72,20 +76,25 @@ class Chooser {
     if (name == "data" || name == "z") return batch_axes_;
     if (name == "y") return y_;
     if (name == "x") return x_;
-    throw CompileError("--grid", str("axis ", name, " has no role in the 4D algorithm"), {"axes are data, z, y and x"});
+    throw CompileError("--grid", str("axis ", name, " has no role in the 4D algorithm"),
+                       {"axes are data, z, y and x"});
   }
 
   // The leading dimension of the inputs.
   void find_batch() {
-    const Value* primary = func_.find_arg(module_.notes.contains("labels") ? module_.notes.at("labels") : "");
+    const Value* primary =
+        func_.find_arg(module_.notes.contains("labels") ? module_.notes.at("labels") : "");
     for (const Arg& arg : func_.args()) {
-      if (primary == nullptr && arg.kind == ArgKind::Input && arg.value->type.rank() >= 1) primary = arg.value.get();
+      if (primary == nullptr && arg.kind == ArgKind::Input && arg.value->type.rank() >= 1)
+        primary = arg.value.get();
     }
     if (primary == nullptr || primary->type.rank() == 0) return;
     batch_size_ = primary->type.shape[0];
     for (const Arg& arg : func_.args()) {
-      const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 && arg.value->type.shape[0] == batch_size_;
-      if (same && !classes_.is_whole(classes_.of(arg.value.get(), 0))) batch_.insert(classes_.of(arg.value.get(), 0));
+      const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 &&
+                        arg.value->type.shape[0] == batch_size_;
+      if (same && !classes_.is_whole(classes_.of(arg.value.get(), 0)))
+        batch_.insert(classes_.of(arg.value.get(), 0));
     }
     for (ClassId id : batch_) axes_[id] = batch_axes_;
   }
@@ -101,16 +110,20 @@ class Chooser {
     }
   }
 
-  // Looked-up dimensions of large tables, the classes of a cross entropy, and untied heads whose logits only leave.
+  // Looked-up dimensions of large tables, the classes of a cross entropy, and untied heads whose
+  // logits only leave.
   void find_vocabulary() {
     for (const auto& op : func_.ops()) {
-      if (op->kind == OpKind::CrossEntropy) vocabulary_.insert(classes_.of(op->operand(0), op->operand(0)->type.rank() - 1));
+      if (op->kind == OpKind::CrossEntropy)
+        vocabulary_.insert(classes_.of(op->operand(0), op->operand(0)->type.rank() - 1));
       if (op->kind == OpKind::Gather && param_behind(func_, op->operand(0)) != nullptr) {
         const auto dim = static_cast<std::size_t>(op->attrs.integer("dim"));
         const Shape& table = op->operand(0)->type.shape;
-        if (table.size() == 2 && table[dim] >= table[1 - dim]) vocabulary_.insert(classes_.of(op->operand(0), dim));
+        if (table.size() == 2 && table[dim] >= table[1 - dim])
+          vocabulary_.insert(classes_.of(op->operand(0), dim));
       }
-      if (const auto linear = as_linear(*op); linear && linear->output.size() == 1 && op->result()->users.empty()) {
+      if (const auto linear = as_linear(*op);
+          linear && linear->output.size() == 1 && op->result()->users.empty()) {
         vocabulary_.insert(linear->output[0]);
       }
     }
@@ -124,7 +137,9 @@ class Chooser {
   std::optional<Linear> as_linear(Op& op) const {
     if (op.kind != OpKind::Einsum || op.operands.size() != 2) return std::nullopt;
     for (std::size_t w : {std::size_t{1}, std::size_t{0}}) {
-      if (param_behind(func_, op.operand(w)) == nullptr || param_behind(func_, op.operand(1 - w)) != nullptr) continue;
+      if (param_behind(func_, op.operand(w)) == nullptr ||
+          param_behind(func_, op.operand(1 - w)) != nullptr)
+        continue;
       Linear linear{&op, index_map(op), w, {}, {}};
       const std::string& input = linear.map.operands[1 - w];
       const std::string& result = linear.map.results[0];
@@ -168,7 +183,8 @@ class Chooser {
     for (const auto& op : func_.ops()) {
       const auto linear = as_linear(*op);
       if (!linear) continue;
-      const auto outputs_vocabulary = std::ranges::any_of(linear->output, [&](ClassId id) { return vocabulary_.contains(id); });
+      const auto outputs_vocabulary =
+          std::ranges::any_of(linear->output, [&](ClassId id) { return vocabulary_.contains(id); });
       if (outputs_vocabulary) continue;
       std::optional<Color> in = color_of(linear->contracted);
       const std::optional<Color> out = color_of(linear->output);
@@ -180,13 +196,16 @@ class Chooser {
     }
   }
 
-  // Part f of `parts` for the groups, the rest for the queries of a group, so that the largest piece is smallest.
+  // Part f of `parts` for the groups, the rest for the queries of a group, so that the largest
+  // piece is smallest.
   static int group_parts(std::int64_t groups, std::int64_t queries, int parts) {
     const auto pieces = [](std::int64_t size, int count) { return (size + count - 1) / count; };
     int best = parts;
     for (int f = parts; f >= 1; --f) {
       if (parts % f != 0) continue;
-      if (pieces(groups, f) * pieces(queries, parts / f) < pieces(groups, best) * pieces(queries, parts / best)) best = f;
+      if (pieces(groups, f) * pieces(queries, parts / f) <
+          pieces(groups, best) * pieces(queries, parts / best))
+        best = f;
     }
     return best;
   }
@@ -207,8 +226,9 @@ class Chooser {
   void refine(AxisId axis, int major) {
     std::vector<GridAxis> axes = module_.grid.axes();
     const GridAxis old = axes[static_cast<std::size_t>(axis)];
-    context_.remark(str("grid: axis ", old.name, "=", old.size, " is refined into ", old.name, ".0=", major, ", ", old.name,
-                        ".1=", old.size / major, ", for heads in groups"));
+    context_.remark(str("grid: axis ", old.name, "=", old.size, " is refined into ", old.name,
+                        ".0=", major, ", ", old.name, ".1=", old.size / major,
+                        ", for heads in groups"));
     axes[static_cast<std::size_t>(axis)] = {old.name + ".0", major};
     axes.insert(axes.begin() + axis + 1, {old.name + ".1", old.size / major});
     module_.grid = Grid(std::move(axes));
@@ -232,15 +252,17 @@ class Chooser {
       return;
     }
     const auto [groups, queries] = heads->second;
-    const int f = group_parts(classes_.size(groups), classes_.size(queries), module_.grid.size(axes));
+    const int f =
+        group_parts(classes_.size(groups), classes_.size(queries), module_.grid.size(axes));
     std::size_t taken = 0;
-    for (int product = 1; taken < axes.size() && product < f; ++taken) product *= module_.grid.size(axes[taken]);
+    for (int product = 1; taken < axes.size() && product < f; ++taken)
+      product *= module_.grid.size(axes[taken]);
     const auto split = axes.begin() + static_cast<std::ptrdiff_t>(taken);
     axes_[id] = id == groups ? Axes(axes.begin(), split) : Axes(split, axes.end());
   }
 
-  // Both dimensions of a matrix are of one class (a dense layer inside the residual stream): the second one takes the
-  // other colour, so that the matrix is still cut both ways.
+  // Both dimensions of a matrix are of one class (a dense layer inside the residual stream): the
+  // second one takes the other colour, so that the matrix is still cut both ways.
   void cut_second_dimension(const Op& op, const IndexMap& map, LoopAxes& loops) const {
     if (op.kind != OpKind::Einsum || map.operands.size() != 2) return;
     Axes used;
@@ -251,9 +273,8 @@ class Chooser {
       const ClassId id = classes_.of_loop(op, map, loop);
       const auto color = colors_.find(id);
       if (color == colors_.end() || heads_.contains(id)) continue;
-      const bool taken_by_own_class = std::ranges::any_of(loops, [&](const auto& item) {
-        return classes_.of_loop(op, map, item.first) == id;
-      });
+      const bool taken_by_own_class = std::ranges::any_of(
+          loops, [&](const auto& item) { return classes_.of_loop(op, map, item.first) == id; });
       const Axes& spare = color->second == Color::X ? y_ : x_;
       if (!taken_by_own_class || intersects(used, spare) || spare.empty()) continue;
       loops[loop] = spare;
@@ -263,10 +284,10 @@ class Chooser {
 
   void assign_contractions() {
     for (const auto& op : func_.ops()) {
-      const bool matters = family(op->kind) == OpFamily::Contraction || op->kind == OpKind::Gather ||
-                           op->kind == OpKind::ScatterAdd || op->kind == OpKind::Attention ||
-                           op->kind == OpKind::AttentionGrad || op->kind == OpKind::CrossEntropy ||
-                           op->kind == OpKind::CrossEntropyGrad;
+      const bool matters = family(op->kind) == OpFamily::Contraction ||
+                           op->kind == OpKind::Gather || op->kind == OpKind::ScatterAdd ||
+                           op->kind == OpKind::Attention || op->kind == OpKind::AttentionGrad ||
+                           op->kind == OpKind::CrossEntropy || op->kind == OpKind::CrossEntropyGrad;
       if (!matters) continue;
       const IndexMap map = index_map(*op);
       LoopAxes loops = assign_loops(*op, map, classes_, axes_);
@@ -284,7 +305,8 @@ class Chooser {
     for (std::size_t d = 0; d < type.rank(); ++d) {
       const std::int64_t local = largest_local_size(type.shape[d], type.cuts[d], module_.grid);
       const std::int64_t parts = module_.grid.size(z);
-      const double waste = static_cast<double>((local + parts - 1) / parts * parts) / static_cast<double>(std::max<std::int64_t>(local, 1));
+      const double waste = static_cast<double>((local + parts - 1) / parts * parts) /
+                           static_cast<double>(std::max<std::int64_t>(local, 1));
       if (d == 0 || waste < best_waste) {
         best = d;
         best_waste = waste;
@@ -298,7 +320,8 @@ class Chooser {
     for (const Op* user : param->users) {
       if (!user->loops || family(user->kind) == OpFamily::Normalization) continue;
       const IndexMap map = index_map(*user);
-      const auto at = static_cast<std::size_t>(std::ranges::find(user->operands, param) - user->operands.begin());
+      const auto at = static_cast<std::size_t>(std::ranges::find(user->operands, param) -
+                                               user->operands.begin());
       type.cuts = cuts_of(map.operands[at], *user->loops);
       cut_over_z(type);
       return type;
@@ -306,7 +329,8 @@ class Chooser {
     Axes used;
     for (std::size_t d = 0; d < type.rank(); ++d) {
       const auto found = axes_.find(classes_.of(param, d));
-      if (found == axes_.end() || intersects(used, found->second) || batch_.contains(found->first)) continue;
+      if (found == axes_.end() || intersects(used, found->second) || batch_.contains(found->first))
+        continue;
       type.cuts[d] = found->second;
       used = concatenated(std::move(used), found->second);
     }
@@ -327,9 +351,11 @@ class Chooser {
   void type_argument(const Func& func, Arg& arg, const std::map<std::string, Type>& states) const {
     Type& type = arg.value->type;
     if (arg.kind == ArgKind::Input) {
-      const bool stacked = func.name() == "prepare" && type.rank() >= 2;  // [micro-batch, batch, ...]
+      const bool stacked =
+          func.name() == "prepare" && type.rank() >= 2;  // [micro-batch, batch, ...]
       const std::size_t dim = stacked ? 1 : 0;
-      if (type.rank() > dim && type.shape[dim] == batch_size_ && (stacked || batch_.contains(classes_.of(arg.value.get(), 0)))) {
+      if (type.rank() > dim && type.shape[dim] == batch_size_ &&
+          (stacked || batch_.contains(classes_.of(arg.value.get(), 0)))) {
         type.cuts[dim] = batch_axes_;
       }
       return;
@@ -343,7 +369,8 @@ class Chooser {
     type.cuts = found->second.cuts;
     const AxisId data = module_.grid.find("data");
     const bool accumulates = name.ends_with(".grad") && module_.micro_batches > 1;
-    if (accumulates && data >= 0 && module_.grid.size(data) > 1) type.partial = {ReduceOp::Sum, {data}};
+    if (accumulates && data >= 0 && module_.grid.size(data) > 1)
+      type.partial = {ReduceOp::Sum, {data}};
   }
 
   Module& module_;
@@ -353,7 +380,8 @@ class Chooser {
   Axes batch_axes_, y_, x_;
   std::int64_t batch_size_ = -1;
   std::set<ClassId> batch_, vocabulary_;
-  std::map<ClassId, std::pair<ClassId, ClassId>> heads_;  // either class of a pair -> (groups, queries of a group)
+  std::map<ClassId, std::pair<ClassId, ClassId>>
+      heads_;  // either class of a pair -> (groups, queries of a group)
   std::map<ClassId, Color> colors_;
   ClassAxes axes_;
 };
@@ -361,7 +389,8 @@ class Chooser {
 }  // namespace
 
 bool choose_shardings(Module& module, PassContext& context) {
-  if (body_of(module) == nullptr) throw CompileError("", "the module has neither @micro nor @forward");
+  if (body_of(module) == nullptr)
+    throw CompileError("", "the module has neither @micro nor @forward");
   Chooser(module, context).run();
   return true;
 }

@@ -73,7 +73,8 @@ void DimClasses::tie_functions(const Module& module) {
     for (const Arg& arg : func->args()) {
       if (arg.kind == ArgKind::Input) continue;
       const auto [found, fresh] = first.try_emplace(arg.value->name, arg.value.get());
-      for (std::size_t d = 0; !fresh && d < arg.value->type.rank(); ++d) tie(node(found->second, d), node(arg.value.get(), d));
+      for (std::size_t d = 0; !fresh && d < arg.value->type.rank(); ++d)
+        tie(node(found->second, d), node(arg.value.get(), d));
     }
     for (const FuncResult& result : func->results) {
       if (!result.updates) continue;

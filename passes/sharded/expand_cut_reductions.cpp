@@ -1,13 +1,15 @@
-// Row ops (softmax, norms, cross entropy) need their inner loop whole. Where the plan cuts it, they become primitives
-// whose partial states the type checker understands:
+// Row ops (softmax, norms, cross entropy) need their inner loop whole. Where the plan cuts it, they
+// become primitives whose partial states the type checker understands:
 //
 //   %y, %m, %r = layer_norm %x, %g, %b loops(J: x)
-//       =>   %s = reduce_sum %x dims (2) ... %m = mul %s, %n ... %c = sub %x, %m.b ... %v = reduce_sum %c.sq dims (2) ...
+//       =>   %s = reduce_sum %x dims (2) ... %m = mul %s, %n ... %c = sub %x, %m.b ... %v =
+//       reduce_sum %c.sq dims (2) ...
 //
-// The new ops get their loops from propagate_shardings, which runs again. Ops whose inner loop is whole stay fused.
+// The new ops get their loops from propagate_shardings, which runs again. Ops whose inner loop is
+// whole stay fused.
+#include "ir/base/text.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
-#include "ir/base/text.h"
 #include "passes/pass.h"
 
 namespace tessera {
@@ -26,8 +28,10 @@ void expand(Module& module, Op& op) {
   Builder builder(module, op);
   builder.set_name(op.result()->name);
   const std::vector<Value*> replacements = op_def(op.kind).expand(builder, op);
-  TESSERA_CHECK(replacements.size() == op.results.size(), "expansion of ", mnemonic(op.kind), " lacks results");
-  for (std::size_t i = 0; i < replacements.size(); ++i) op.func->replace_all_uses(op.result(i), replacements[i]);
+  TESSERA_CHECK(replacements.size() == op.results.size(), "expansion of ", mnemonic(op.kind),
+                " lacks results");
+  for (std::size_t i = 0; i < replacements.size(); ++i)
+    op.func->replace_all_uses(op.result(i), replacements[i]);
   op.func->erase(&op);
 }
 
@@ -43,7 +47,8 @@ bool expand_cut_reductions(Module& module, PassContext& context) {
       ++expanded;
     }
   }
-  if (expanded > 0) context.remark(str("expanded ", expanded, " row ops whose inner dimension is cut"));
+  if (expanded > 0)
+    context.remark(str("expanded ", expanded, " row ops whose inner dimension is cut"));
   return expanded > 0;
 }
 

@@ -1,13 +1,15 @@
-// Derives the sharded types from the loop assignments, and makes every change of sharding an explicit reshard:
+// Derives the sharded types from the loop assignments, and makes every change of sharding an
+// explicit reshard:
 //
 //   %p = einsum %a, %w "mk,kn->mn" loops(m: data,z; k: x; n: y)
 //       =>   %w.r = reshard %w : f32[512{x}, 256{y}]            (stored as f32[512{x,z}, 256{y}])
 //            %p = einsum %a, %w.r "mk,kn->mn" : f32[64{data,z}, 256{y}] partial(sum: x)
 //
-// A value keeps all its versions, so equal needs share one reshard, and a partial value is reduced once. Sources (fill,
-// iota, constants, broadcast scalars) are not resharded but made again as needed. Partials stay partial through additions
-// of partials (two uses of a tied weight are reduced together), and scalars are brought to common partial axes (the
-// squared norms of differently cut gradients become one small all_reduce).
+// A value keeps all its versions, so equal needs share one reshard, and a partial value is reduced
+// once. Sources (fill, iota, constants, broadcast scalars) are not resharded but made again as
+// needed. Partials stay partial through additions of partials (two uses of a tied weight are
+// reduced together), and scalars are brought to common partial axes (the squared norms of
+// differently cut gradients become one small all_reduce).
 #include <algorithm>
 #include <unordered_map>
 
@@ -23,7 +25,8 @@ namespace {
 
 class Resharder {
  public:
-  Resharder(Module& module, Func& func, PassContext& context) : module_(module), func_(func), context_(context) {}
+  Resharder(Module& module, Func& func, PassContext& context)
+      : module_(module), func_(func), context_(context) {}
 
   void run() {
     for (auto it = func_.ops().begin(); it != func_.ops().end(); ++it) type_op(**it);
@@ -59,13 +62,16 @@ class Resharder {
       remark_gather(op, map, i, needed[i]);
       func_.set_operand(&op, i, version(op.operands[i], needed[i], op.place, op.origin));
     }
-    for (std::size_t i = 0; i < op.results.size(); ++i) op.result(i)->type.cuts = cuts_of(map.results[i], loops);
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+      op.result(i)->type.cuts = cuts_of(map.results[i], loops);
     const Derived derived = derive_types(op, module_.grid);
-    TESSERA_CHECK(derived.problems.empty(), op.origin, " ", derived.problems.empty() ? "" : derived.problems[0]);
+    TESSERA_CHECK(derived.problems.empty(), op.origin, " ",
+                  derived.problems.empty() ? "" : derived.problems[0]);
     for (std::size_t i = 0; i < op.results.size(); ++i) op.result(i)->type = derived.results[i];
   }
 
-  // The partial state in which `op` takes its operands: none, unless it is linear in them together and it pays.
+  // The partial state in which `op` takes its operands: none, unless it is linear in them together
+  // and it pays.
   Partial kept_partial(const Op& op, const std::vector<Type>& needed) const {
     const bool addition = op.kind == OpKind::Add || op.kind == OpKind::Sub;
     const bool movement = op.kind == OpKind::Transpose || op.kind == OpKind::Reshape;
@@ -74,7 +80,8 @@ class Resharder {
     if (addition && op.result()->type.rank() == 0) {
       Axes axes = first.axes;
       for (const Value* operand : op.operands) {
-        if (!operand->type.partial.axes.empty() && operand->type.partial.op != ReduceOp::Sum) return {};
+        if (!operand->type.partial.axes.empty() && operand->type.partial.op != ReduceOp::Sum)
+          return {};
         axes = concatenated(without(axes, operand->type.partial.axes), operand->type.partial.axes);
       }
       std::ranges::sort(axes);
@@ -89,13 +96,15 @@ class Resharder {
     return first;
   }
 
-  Value* version(Value* value, const Type& type, Func::OpList::iterator where, const std::string& origin) {
+  Value* version(Value* value, const Type& type, Func::OpList::iterator where,
+                 const std::string& origin) {
     if (value->type == type) return value;
     std::vector<Value*>& versions = versions_[value];
     for (Value* candidate : versions) {
       if (candidate->type == type) return candidate;
     }
-    Value* made = is_source(value->def) ? make_again(*value->def, type, where) : reshard(value, type, where, versions);
+    Value* made = is_source(value->def) ? make_again(*value->def, type, where)
+                                        : reshard(value, type, where, versions);
     if (made->def->origin.empty()) made->def->origin = origin;
     versions.push_back(made);
     return made;
@@ -104,14 +113,17 @@ class Resharder {
   Value* make_again(const Op& source, const Type& type, Func::OpList::iterator where) {
     Type cut = type;
     cut.partial = {};
-    Op* copy = func_.insert(where, source.kind, source.operands, source.attrs, {cut}, source.result()->name);
+    Op* copy = func_.insert(where, source.kind, source.operands, source.attrs, {cut},
+                            source.result()->name);
     copy->origin = source.origin;
     if (type.partial.axes.empty()) return copy->result();
-    return func_.insert(where, OpKind::Reshard, {copy->result()}, {}, {type}, copy->result()->name)->result();
+    return func_.insert(where, OpKind::Reshard, {copy->result()}, {}, {type}, copy->result()->name)
+        ->result();
   }
 
   // From the version that is cheapest to start from; a reduced version always beats reducing again.
-  Value* reshard(Value* value, const Type& type, Func::OpList::iterator where, const std::vector<Value*>& versions) {
+  Value* reshard(Value* value, const Type& type, Func::OpList::iterator where,
+                 const std::vector<Value*>& versions) {
     Value* best = value;
     double least = cheapest_reshard(value->type, type, module_.grid).bytes;
     for (Value* candidate : versions) {
@@ -121,7 +133,8 @@ class Resharder {
         least = bytes;
       }
     }
-    return func_.insert(where, OpKind::Reshard, {best}, {}, {type}, str(value->name, ".r"))->result();
+    return func_.insert(where, OpKind::Reshard, {best}, {}, {type}, str(value->name, ".r"))
+        ->result();
   }
 
   // An op that needs a cut dimension whole falls back to copies of it: say so, and what it costs.
@@ -129,11 +142,14 @@ class Resharder {
     const Value* value = op.operands[i];
     if (is_source(value->def) || !value->type.partial.axes.empty()) return;
     for (std::size_t d = 0; d < value->type.rank(); ++d) {
-      if (value->type.cuts[d].empty() || !needed.cuts[d].empty() || !map.is_whole(map.operands[i][d])) continue;
-      context_.remark(str("fallback: ", mnemonic(op.kind), op.origin.empty() ? "" : str(" (node '", op.origin, "')"),
+      if (value->type.cuts[d].empty() || !needed.cuts[d].empty() ||
+          !map.is_whole(map.operands[i][d]))
+        continue;
+      context_.remark(str("fallback: ", mnemonic(op.kind),
+                          op.origin.empty() ? "" : str(" (node '", op.origin, "')"),
                           " needs dimension ", d, " of %", value->name, " whole: gathered over ",
-                          module_.grid.text(value->type.cuts[d]), ", ", largest_local_bytes(needed, module_.grid),
-                          " bytes on every rank"));
+                          module_.grid.text(value->type.cuts[d]), ", ",
+                          largest_local_bytes(needed, module_.grid), " bytes on every rank"));
     }
   }
 

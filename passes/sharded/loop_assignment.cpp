@@ -4,7 +4,8 @@
 
 namespace tessera {
 
-LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes, const ClassAxes& axes) {
+LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
+                      const ClassAxes& axes) {
   std::string order = map.results.empty() ? "" : map.results[0];
   for (char loop : map.loops()) {
     if (order.find(loop) == std::string::npos) order += loop;
@@ -13,7 +14,8 @@ LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& class
     const auto found = axes.find(classes.of_loop(op, map, loop));
     return found == axes.end() ? Axes{} : found->second;
   };
-  std::ranges::stable_sort(order, [&](char a, char b) { return wanted(a).size() > wanted(b).size(); });
+  std::ranges::stable_sort(order,
+                           [&](char a, char b) { return wanted(a).size() > wanted(b).size(); });
   LoopAxes loops;
   Axes used;
   for (char loop : order) {

@@ -1,4 +1,5 @@
-// Turns axes per dimension class into a loop assignment of one op, and says who wins when two loops want one axis.
+// Turns axes per dimension class into a loop assignment of one op, and says who wins when two loops
+// want one axis.
 #pragma once
 #include <map>
 
@@ -8,9 +9,11 @@ namespace tessera {
 
 using ClassAxes = std::map<ClassId, Axes>;
 
-// Axes of each loop of `op`: those of its class, unless an earlier loop took one of them. Loops with more axes go first
-// (the vocabulary before the hidden dimension), then loops of the first result, then the others. Whole loops get none.
-LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes, const ClassAxes& axes);
+// Axes of each loop of `op`: those of its class, unless an earlier loop took one of them. Loops
+// with more axes go first (the vocabulary before the hidden dimension), then loops of the first
+// result, then the others. Whole loops get none.
+LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
+                      const ClassAxes& axes);
 
 // Cuts of a term ("mk") under a loop assignment.
 std::vector<Axes> cuts_of(const std::string& term, const LoopAxes& loops);

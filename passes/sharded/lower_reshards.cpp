@@ -1,7 +1,8 @@
 // Lowers each reshard to the cheapest sequence of collectives (passes/sharded/reshard_path.h):
 //
-//   %c = reshard %p : f32[8{data}, 64{x}]      =>   %c.rs = reduce_scatter %p over x dim 1 : ... partial(sum: y)
-//   with %p : f32[8{data}, 64] partial(sum: y,x)     %c = all_reduce %c.rs over y : f32[8{data}, 64{x}]
+//   %c = reshard %p : f32[8{data}, 64{x}]      =>   %c.rs = reduce_scatter %p over x dim 1 : ...
+//   partial(sum: y) with %p : f32[8{data}, 64] partial(sum: y,x)     %c = all_reduce %c.rs over y :
+//   f32[8{data}, 64{x}]
 #include "ir/base/text.h"
 #include "ir/graph.h"
 #include "passes/pass.h"
@@ -23,12 +24,18 @@ AttrList attrs_of(const ReshardMove& move) {
 
 std::string_view suffix(OpKind kind) {
   switch (kind) {
-    case OpKind::AllReduce: return "ar";
-    case OpKind::AllGather: return "ag";
-    case OpKind::ReduceScatter: return "rs";
-    case OpKind::AllToAll: return "aa";
-    case OpKind::SliceToShard: return "sl";
-    default: return "kf";
+    case OpKind::AllReduce:
+      return "ar";
+    case OpKind::AllGather:
+      return "ag";
+    case OpKind::ReduceScatter:
+      return "rs";
+    case OpKind::AllToAll:
+      return "aa";
+    case OpKind::SliceToShard:
+      return "sl";
+    default:
+      return "kf";
   }
 }
 
@@ -38,7 +45,8 @@ void lower(Op& reshard, const Grid& grid) {
   const std::string base = reshard.operand(0)->name;
   Value* value = reshard.operand(0);
   for (const ReshardMove& move : path.moves) {
-    Op* op = func.insert(reshard.place, move.kind, {value}, attrs_of(move), {move.result}, str(base, ".", suffix(move.kind)));
+    Op* op = func.insert(reshard.place, move.kind, {value}, attrs_of(move), {move.result},
+                         str(base, ".", suffix(move.kind)));
     op->origin = reshard.origin;
     value = op->result();
   }

@@ -1,9 +1,11 @@
 // Assigns loops to the ops that have none, along index maps:
 //
-//   %s = add %a, %b : f32[8, 16, 64]      =>   %s = add %a, %b loops(a: data,z; c: x) : f32[8, 16, 64]
+//   %s = add %a, %b : f32[8, 16, 64]      =>   %s = add %a, %b loops(a: data,z; c: x) : f32[8, 16,
+//   64]
 //
-// A dimension class takes the axes that most assigned ops give it, so one sweep reaches the fixed point. In @update, and
-// where state is accumulated, operands are cut as they are stored and the op follows them.
+// A dimension class takes the axes that most assigned ops give it, so one sweep reaches the fixed
+// point. In @update, and where state is accumulated, operands are cut as they are stored and the op
+// follows them.
 #include <algorithm>
 
 #include "ir/op_def.h"
@@ -19,7 +21,8 @@ ClassAxes voted_axes(const Module& module, const DimClasses& classes) {
     for (const Arg& arg : func->args()) {
       if (arg.kind != ArgKind::Input) continue;
       for (std::size_t d = 0; d < arg.value->type.rank(); ++d) {
-        if (!arg.value->type.cuts[d].empty()) ++votes[classes.of(arg.value.get(), d)][arg.value->type.cuts[d]];
+        if (!arg.value->type.cuts[d].empty())
+          ++votes[classes.of(arg.value.get(), d)][arg.value->type.cuts[d]];
       }
     }
     for (const auto& op : func->ops()) {
@@ -32,7 +35,8 @@ ClassAxes voted_axes(const Module& module, const DimClasses& classes) {
   }
   ClassAxes axes;
   for (const auto& [id, counts] : votes) {
-    axes[id] = std::ranges::max_element(counts, {}, [](const auto& item) { return item.second; })->first;
+    axes[id] =
+        std::ranges::max_element(counts, {}, [](const auto& item) { return item.second; })->first;
   }
   return axes;
 }
@@ -53,7 +57,8 @@ class Follower {
       for (std::size_t d = 0; d < map.operands[i].size(); ++d) {
         const char loop = map.operands[i][d];
         const Axes& axes = known->second[d];
-        if (axes.empty() || map.is_whole(loop) || loops.contains(loop) || intersects(used, axes)) continue;
+        if (axes.empty() || map.is_whole(loop) || loops.contains(loop) || intersects(used, axes))
+          continue;
         loops[loop] = axes;
         used = concatenated(std::move(used), axes);
       }

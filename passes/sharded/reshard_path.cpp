@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-constexpr double kChargePerCollective = 256;  // bytes' worth of latency: prefers fewer moves among equals
+constexpr double kChargePerCollective =
+    256;  // bytes' worth of latency: prefers fewer moves among equals
 constexpr double kChargePerLocalMove = 1;
 
 bool is_prefix(const Axes& prefix, const Axes& of) {
@@ -31,7 +32,8 @@ class Search {
       if (node.type == to_) return path_to(key);
       expand(node.type, cost, key);
     }
-    internal_error(__FILE__, __LINE__, str("no reshard from ", to_text(from_, grid_), " to ", to_text(to_, grid_)));
+    internal_error(__FILE__, __LINE__,
+                   str("no reshard from ", to_text(from_, grid_), " to ", to_text(to_, grid_)));
   }
 
  private:
@@ -58,11 +60,13 @@ class Search {
     return is_prefix(next, to_.cuts[dim]);
   }
 
-  void try_move(const Type& type, double cost, const std::string& key, ReshardMove move, Type result, double factor) {
+  void try_move(const Type& type, double cost, const std::string& key, ReshardMove move,
+                Type result, double factor) {
     const bool local = move.kind == OpKind::SliceToShard || move.kind == OpKind::KeepOnFirst;
     const double bytes = static_cast<double>(largest_local_bytes(type, grid_)) * factor;
     move.result = result;
-    push(result, cost + bytes + (local ? kChargePerLocalMove : kChargePerCollective), key, std::move(move));
+    push(result, cost + bytes + (local ? kChargePerLocalMove : kChargePerCollective), key,
+         std::move(move));
   }
 
   void expand(const Type& type, double cost, const std::string& key) {
@@ -71,13 +75,16 @@ class Search {
       Type reduced = type;
       std::erase(reduced.partial.axes, axis);
       if (!contains(to_.partial.axes, axis)) {
-        try_move(type, cost, key, {OpKind::AllReduce, {axis}, -1, -1, {}}, reduced, 2 * (p - 1) / p);
+        try_move(type, cost, key, {OpKind::AllReduce, {axis}, -1, -1, {}}, reduced,
+                 2 * (p - 1) / p);
       }
       for (std::size_t d = 0; d < type.rank(); ++d) {
         if (!fits_target(type, d, axis)) continue;
         Type scattered = reduced;
         scattered.cuts[d].push_back(axis);
-        try_move(type, cost, key, {OpKind::ReduceScatter, {axis}, static_cast<std::int64_t>(d), -1, {}}, scattered, (p - 1) / p);
+        try_move(type, cost, key,
+                 {OpKind::ReduceScatter, {axis}, static_cast<std::int64_t>(d), -1, {}}, scattered,
+                 (p - 1) / p);
       }
     }
     for (std::size_t d = 0; d < type.rank(); ++d) expand_dim(type, cost, key, d);
@@ -109,7 +116,8 @@ class Search {
       if (t == d || !fits_target(type, t, minor)) continue;
       Type moved = gathered;
       moved.cuts[t].push_back(minor);
-      try_move(type, cost, key, {OpKind::AllToAll, {minor}, static_cast<std::int64_t>(t), dim, {}}, moved, (p - 1) / p);
+      try_move(type, cost, key, {OpKind::AllToAll, {minor}, static_cast<std::int64_t>(t), dim, {}},
+               moved, (p - 1) / p);
     }
   }
 
@@ -136,7 +144,8 @@ bool join_moves(ReshardMove& last, const ReshardMove& next) {
   if (last.kind != next.kind || last.dim != next.dim || last.kind == OpKind::AllToAll) return false;
   const bool outer_later = last.kind == OpKind::AllGather;  // the minor axis was gathered first
   last.over = outer_later ? concatenated(next.over, last.over) : concatenated(last.over, next.over);
-  if (last.kind == OpKind::AllReduce || last.kind == OpKind::KeepOnFirst) std::ranges::sort(last.over);
+  if (last.kind == OpKind::AllReduce || last.kind == OpKind::KeepOnFirst)
+    std::ranges::sort(last.over);
   last.result = next.result;
   return true;
 }
@@ -144,7 +153,8 @@ bool join_moves(ReshardMove& last, const ReshardMove& next) {
 }  // namespace
 
 ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid) {
-  TESSERA_CHECK(from.dtype == to.dtype && from.shape == to.shape, "a reshard changes only the sharding");
+  TESSERA_CHECK(from.dtype == to.dtype && from.shape == to.shape,
+                "a reshard changes only the sharding");
   const ReshardPath steps = Search(from, to, grid).run();
   ReshardPath path;
   path.bytes = steps.bytes;

@@ -1,5 +1,6 @@
-// The cheapest sequence of collectives from one type to another: a shortest path over types, one grid axis a move, by
-// bytes that a rank sends (ring algorithms). Neighbouring moves of one kind are then joined.
+// The cheapest sequence of collectives from one type to another: a shortest path over types, one
+// grid axis a move, by bytes that a rank sends (ring algorithms). Neighbouring moves of one kind
+// are then joined.
 #pragma once
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace tessera {
 struct ReshardMove {
   OpKind kind = OpKind::AllReduce;
   Axes over;
-  std::int64_t dim = -1;  // all_gather, reduce_scatter, slice_to_shard; the target of all_to_all
+  std::int64_t dim = -1;   // all_gather, reduce_scatter, slice_to_shard; the target of all_to_all
   std::int64_t from = -1;  // all_to_all
   Type result;
 };
@@ -20,7 +21,8 @@ struct ReshardPath {
   double bytes = 0;  // sent by the busiest rank, plus a small charge per move
 };
 
-// Both types have one dtype and shape. Throws InternalError if no sequence exists (it always does: gather, then cut).
+// Both types have one dtype and shape. Throws InternalError if no sequence exists (it always does:
+// gather, then cut).
 ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid);
 
 }  // namespace tessera

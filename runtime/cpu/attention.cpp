@@ -1,5 +1,5 @@
-// Attention over grouped heads in the layout [batch, sequence, group, query head, head_dim]. Heads are strided matrices
-// in place; scores exist for one block of query rows of one head at a time.
+// Attention over grouped heads in the layout [batch, sequence, group, query head, head_dim]. Heads
+// are strided matrices in place; scores exist for one block of query rows of one head at a time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,11 +35,21 @@ class Mask {
     const auto dense = row_major_strides(arg_->shape);
     for (std::size_t i = 0; i < loops.size(); ++i) {
       switch (loops[i]) {
-        case 'b': sb_ = dense[i]; break;
-        case 'S': ss_ = dense[i]; break;
-        case 'g': sg_ = dense[i]; break;
-        case 'r': sr_ = dense[i]; break;
-        default: st_ = dense[i]; break;
+        case 'b':
+          sb_ = dense[i];
+          break;
+        case 'S':
+          ss_ = dense[i];
+          break;
+        case 'g':
+          sg_ = dense[i];
+          break;
+        case 'r':
+          sr_ = dense[i];
+          break;
+        default:
+          st_ = dense[i];
+          break;
       }
     }
   }
@@ -49,7 +59,8 @@ class Mask {
     const std::int64_t base = head.b * sb_ + s * ss_ + head.g * sg_ + head.r * sr_;
     if (arg_->dtype == DType::Bool) {
       const std::uint8_t* keep = arg_->as<std::uint8_t>() + base;
-      for (std::int64_t t = 0; t < count; ++t) row[t] = keep[t * st_] != 0 ? row[t] : -std::numeric_limits<T>::infinity();
+      for (std::int64_t t = 0; t < count; ++t)
+        row[t] = keep[t * st_] != 0 ? row[t] : -std::numeric_limits<T>::infinity();
     } else {
       const T* added = arg_->as<T>() + base;
       for (std::int64_t t = 0; t < count; ++t) row[t] += added[t * st_];
@@ -66,30 +77,39 @@ struct Views {
   Sizes n;
   const T *q, *k, *v;
 
-  const T* q_row(const Head& h, std::int64_t s) const { return q + (((h.b * n.s + s) * n.g + h.g) * n.r + h.r) * n.d; }
+  const T* q_row(const Head& h, std::int64_t s) const {
+    return q + (((h.b * n.s + s) * n.g + h.g) * n.r + h.r) * n.d;
+  }
   const T* k_row(const Head& h) const { return k + (h.b * n.t * n.g + h.g) * n.d; }
   const T* v_row(const Head& h) const { return v + (h.b * n.t * n.g + h.g) * n.e; }
   std::int64_t q_step() const { return std::max<std::int64_t>(1, n.g * n.r * n.d); }
   std::int64_t k_step() const { return std::max<std::int64_t>(1, n.g * n.d); }
   std::int64_t v_step() const { return std::max<std::int64_t>(1, n.g * n.e); }
   std::int64_t o_step() const { return std::max<std::int64_t>(1, n.g * n.r * n.e); }
-  std::int64_t o_at(const Head& h, std::int64_t s) const { return (((h.b * n.s + s) * n.g + h.g) * n.r + h.r) * n.e; }
-  std::int64_t lse_at(const Head& h, std::int64_t s) const { return ((h.b * n.s + s) * n.g + h.g) * n.r + h.r; }
+  std::int64_t o_at(const Head& h, std::int64_t s) const {
+    return (((h.b * n.s + s) * n.g + h.g) * n.r + h.r) * n.e;
+  }
+  std::int64_t lse_at(const Head& h, std::int64_t s) const {
+    return ((h.b * n.s + s) * n.g + h.g) * n.r + h.r;
+  }
 };
 
 template <class T>
 Views<T> views_of(const TensorArg& q, const TensorArg& k, const TensorArg& v) {
   return {{q.shape[0], q.shape[1], q.shape[2], q.shape[3], k.shape[1], q.shape[4], v.shape[3]},
-          q.as<T>(), k.as<T>(), v.as<T>()};
+          q.as<T>(),
+          k.as<T>(),
+          v.as<T>()};
 }
 
 // scores[rows, T] = scale Q K^T with masks applied; what causality hides is -inf.
 template <class T>
-void scores_block(const Views<T>& view, const KernelCall& call, const Mask<T>& mask, const Head& head, std::int64_t s0,
-                  std::int64_t rows, T* scores) {
+void scores_block(const Views<T>& view, const KernelCall& call, const Mask<T>& mask,
+                  const Head& head, std::int64_t s0, std::int64_t rows, T* scores) {
   const Sizes& n = view.n;
   gemm({rows, n.t, n.d, false, true, view.q_step(), view.k_step(), std::max<std::int64_t>(1, n.t)},
-       static_cast<T>(call.attrs->number("scale")), view.q_row(head, s0), view.k_row(head), T(0), scores);
+       static_cast<T>(call.attrs->number("scale")), view.q_row(head, s0), view.k_row(head), T(0),
+       scores);
   const bool causal = call.attrs->flag("causal");
   for (std::int64_t i = 0; i < rows; ++i) {
     T* row = scores + i * n.t;
@@ -105,7 +125,8 @@ void each_block(const Sizes& n, F run) {
   for (std::int64_t b = 0; b < n.b; ++b) {
     for (std::int64_t g = 0; g < n.g; ++g) {
       for (std::int64_t r = 0; r < n.r; ++r) {
-        for (std::int64_t s = 0; s < n.s; s += kRowBlock) run(Head{b, g, r}, s, std::min(kRowBlock, n.s - s));
+        for (std::int64_t s = 0; s < n.s; s += kRowBlock)
+          run(Head{b, g, r}, s, std::min(kRowBlock, n.s - s));
       }
     }
   }
@@ -131,13 +152,15 @@ void attention(const KernelCall& call) {
         softmax_row(row, row, n.t);
       }
     }
-    gemm({rows, n.e, n.t, false, false, std::max<std::int64_t>(1, n.t), view.v_step(), view.o_step()}, T(1), scores,
-         view.v_row(head), T(0), out + view.o_at(head, s0));
+    gemm({rows, n.e, n.t, false, false, std::max<std::int64_t>(1, n.t), view.v_step(),
+          view.o_step()},
+         T(1), scores, view.v_row(head), T(0), out + view.o_at(head, s0));
   });
 }
 
 // (dout, q, k, v, out, lse [, mask]) -> dq, dk, dv. Probabilities come again from scores and lse:
-// dV = P^T dO;  dS = P (dO V^T - rowsum(dO O)) scale;  dQ = dS K;  dK = dS^T Q. dK and dV add up over query heads.
+// dV = P^T dO;  dS = P (dO V^T - rowsum(dO O)) scale;  dQ = dS K;  dK = dS^T Q. dK and dV add up
+// over query heads.
 template <class T>
 void attention_grad(const KernelCall& call) {
   const auto view = views_of<T>(call.operands[1], call.operands[2], call.operands[3]);
@@ -159,13 +182,15 @@ void attention_grad(const KernelCall& call) {
   each_block(n, [&](const Head& head, std::int64_t s0, std::int64_t rows) {
     scores_block(view, call, mask, head, s0, rows, p);
     const T* block = dout + view.o_at(head, s0);
-    gemm({rows, n.t, n.e, false, true, view.o_step(), view.v_step(), ld}, T(1), block, view.v_row(head), T(0), ds);
+    gemm({rows, n.t, n.e, false, true, view.o_step(), view.v_step(), ld}, T(1), block,
+         view.v_row(head), T(0), ds);
     for (std::int64_t i = 0; i < rows; ++i) {
       const T row_lse = lse[view.lse_at(head, s0 + i)];
       const T* o = out + view.o_at(head, s0 + i);
       const T* d = dout + view.o_at(head, s0 + i);
       const T dot = static_cast<T>(row_sum<T>(n.e, [&](std::int64_t e) { return o[e] * d[e]; }));
-      const bool empty = row_lse == -std::numeric_limits<T>::infinity() && call.attrs->flag("empty_rows_zero");
+      const bool empty =
+          row_lse == -std::numeric_limits<T>::infinity() && call.attrs->flag("empty_rows_zero");
       for (std::int64_t t = 0; t < n.t; ++t) {
         const T probability = empty ? T(0) : fast_exp(p[i * n.t + t] - row_lse);
         p[i * n.t + t] = probability;
@@ -173,21 +198,24 @@ void attention_grad(const KernelCall& call) {
       }
     }
     const std::int64_t kv = head.b * n.t * n.g + head.g;
-    gemm({n.t, n.e, rows, true, false, ld, view.o_step(), view.v_step()}, T(1), p, block, T(1), dv + kv * n.e);
-    gemm({rows, n.d, n.t, false, false, ld, view.k_step(), view.q_step()}, T(1), ds, view.k_row(head), T(0),
-         dq + (view.q_row(head, s0) - view.q));
-    gemm({n.t, n.d, rows, true, false, ld, view.q_step(), view.k_step()}, T(1), ds, view.q_row(head, s0), T(1),
-         dk + kv * n.d);
+    gemm({n.t, n.e, rows, true, false, ld, view.o_step(), view.v_step()}, T(1), p, block, T(1),
+         dv + kv * n.e);
+    gemm({rows, n.d, n.t, false, false, ld, view.k_step(), view.q_step()}, T(1), ds,
+         view.k_row(head), T(0), dq + (view.q_row(head, s0) - view.q));
+    gemm({n.t, n.d, rows, true, false, ld, view.q_step(), view.k_step()}, T(1), ds,
+         view.q_row(head, s0), T(1), dk + kv * n.d);
   });
 }
 
 }  // namespace
 
 void attention_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { attention<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { attention<decltype(zero)>(call); });
 }
 void attention_grad_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { attention_grad<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { attention_grad<decltype(zero)>(call); });
 }
 
 }  // namespace tessera::cpu

@@ -1,4 +1,5 @@
-// From a runtime dtype to a C++ type: with_float(dtype, op, [](auto zero) { using T = decltype(zero); ... }).
+// From a runtime dtype to a C++ type: with_float(dtype, op, [](auto zero) { using T =
+// decltype(zero); ... }).
 #pragma once
 #include <cstdint>
 
@@ -15,9 +16,12 @@ namespace tessera::cpu {
 template <class F>
 void with_float(DType dtype, OpKind kind, F&& run) {
   switch (dtype) {
-    case DType::F32: return run(float{});
-    case DType::F64: return run(double{});
-    default: refuse_dtype(kind, dtype);
+    case DType::F32:
+      return run(float{});
+    case DType::F64:
+      return run(double{});
+    default:
+      refuse_dtype(kind, dtype);
   }
 }
 
@@ -25,20 +29,28 @@ void with_float(DType dtype, OpKind kind, F&& run) {
 template <class F>
 void with_number(DType dtype, OpKind kind, F&& run) {
   switch (dtype) {
-    case DType::F32: return run(float{});
-    case DType::F64: return run(double{});
-    case DType::I64: return run(std::int64_t{});
-    case DType::I32: return run(std::int32_t{});
-    default: refuse_dtype(kind, dtype);
+    case DType::F32:
+      return run(float{});
+    case DType::F64:
+      return run(double{});
+    case DType::I64:
+      return run(std::int64_t{});
+    case DType::I32:
+      return run(std::int32_t{});
+    default:
+      refuse_dtype(kind, dtype);
   }
 }
 
 template <class F>
 void with_index(DType dtype, OpKind kind, F&& run) {
   switch (dtype) {
-    case DType::I64: return run(std::int64_t{});
-    case DType::I32: return run(std::int32_t{});
-    default: refuse_dtype(kind, dtype);
+    case DType::I64:
+      return run(std::int64_t{});
+    case DType::I32:
+      return run(std::int32_t{});
+    default:
+      refuse_dtype(kind, dtype);
   }
 }
 
@@ -46,10 +58,14 @@ void with_index(DType dtype, OpKind kind, F&& run) {
 template <class F>
 void with_size_of(DType dtype, F&& run) {
   switch (byte_size(dtype)) {
-    case 1: return run(std::uint8_t{});
-    case 2: return run(std::uint16_t{});
-    case 4: return run(std::uint32_t{});
-    default: return run(std::uint64_t{});
+    case 1:
+      return run(std::uint8_t{});
+    case 2:
+      return run(std::uint16_t{});
+    case 4:
+      return run(std::uint32_t{});
+    default:
+      return run(std::uint64_t{});
   }
 }
 

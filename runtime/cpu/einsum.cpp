@@ -1,5 +1,6 @@
-// einsum by one GEMM per batch index. Loops are sorted into batch (both operands and the result), m, n and k; a group of
-// loops that lies evenly in both places it occurs is one GEMM dimension, operands that do not lie so are copied first.
+// einsum by one GEMM per batch index. Loops are sorted into batch (both operands and the result),
+// m, n and k; a group of loops that lies evenly in both places it occurs is one GEMM dimension,
+// operands that do not lie so are copied first.
 #include <algorithm>
 #include <map>
 
@@ -46,8 +47,10 @@ std::string minus(const std::string& order, const std::string& removed) {
   return kept;
 }
 
-// The stride of a group of loops as one dimension; -1 if its loops do not lie evenly. Loops of size 1 do not matter.
-std::int64_t group_stride(const std::string& group, const Strides& strides, const std::map<char, std::int64_t>& sizes) {
+// The stride of a group of loops as one dimension; -1 if its loops do not lie evenly. Loops of size
+// 1 do not matter.
+std::int64_t group_stride(const std::string& group, const Strides& strides,
+                          const std::map<char, std::int64_t>& sizes) {
   std::int64_t stride = 0;
   std::int64_t next = 0;
   for (std::size_t i = group.size(); i-- > 0;) {
@@ -70,18 +73,23 @@ std::int64_t group_size(const std::string& group, const std::map<char, std::int6
   return size;
 }
 
-// A matrix operand fits when one of its two groups is dense and the other one steps over at least that much.
-bool lies_as_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols, std::int64_t col_stride) {
+// A matrix operand fits when one of its two groups is dense and the other one steps over at least
+// that much.
+bool lies_as_matrix(std::int64_t rows, std::int64_t row_stride, std::int64_t cols,
+                    std::int64_t col_stride) {
   if (row_stride < 0 || col_stride < 0) return false;
-  return (col_stride == 1 && (rows <= 1 || row_stride >= cols)) || (row_stride == 1 && (cols <= 1 || col_stride >= rows));
+  return (col_stride == 1 && (rows <= 1 || row_stride >= cols)) ||
+         (row_stride == 1 && (cols <= 1 || col_stride >= rows));
 }
 
 template <class T>
 class Contraction {
  public:
-  Contraction(Operand a, Operand b, Operand c) : a_(std::move(a)), b_(std::move(b)), c_(std::move(c)) {
+  Contraction(Operand a, Operand b, Operand c)
+      : a_(std::move(a)), b_(std::move(b)), c_(std::move(c)) {
     for (const Operand* operand : {&a_, &b_, &c_}) {
-      for (std::size_t i = 0; i < operand->term.size(); ++i) sizes_[operand->term[i]] = operand->shape[i];
+      for (std::size_t i = 0; i < operand->term.size(); ++i)
+        sizes_[operand->term[i]] = operand->shape[i];
     }
     const std::string shared = loops_in(c_.term, a_.term, b_.term);
     batch_ = shared;
@@ -90,7 +98,9 @@ class Contraction {
     k_ = minus(loops_in(a_.term, a_.term, b_.term), shared);
     const std::string other_order = minus(loops_in(b_.term, a_.term, b_.term), shared);
     if (group_stride(k_, a_.strides(), sizes_) < 0 || group_stride(k_, b_.strides(), sizes_) < 0) {
-      if (group_stride(other_order, b_.strides(), sizes_) >= 0 && group_stride(other_order, a_.strides(), sizes_) >= 0) k_ = other_order;
+      if (group_stride(other_order, b_.strides(), sizes_) >= 0 &&
+          group_stride(other_order, a_.strides(), sizes_) >= 0)
+        k_ = other_order;
     }
   }
 
@@ -122,8 +132,8 @@ class Contraction {
 
   bool fits(const Operand& operand, const std::string& rows, const std::string& cols) const {
     const Strides strides = operand.strides();
-    return lies_as_matrix(group_size(rows, sizes_), group_stride(rows, strides, sizes_), group_size(cols, sizes_),
-                          group_stride(cols, strides, sizes_));
+    return lies_as_matrix(group_size(rows, sizes_), group_stride(rows, strides, sizes_),
+                          group_size(cols, sizes_), group_stride(cols, strides, sizes_));
   }
 
   void make_dense(Operand& operand, const std::string& term, int slot) {
@@ -137,18 +147,27 @@ class Contraction {
   }
 
   // (transposed, leading dimension) of a matrix with these group strides.
-  std::pair<bool, std::int64_t> layout(const Operand& operand, const std::string& rows, const std::string& cols) const {
+  std::pair<bool, std::int64_t> layout(const Operand& operand, const std::string& rows,
+                                       const std::string& cols) const {
     const Strides strides = operand.strides();
     const std::int64_t row = group_stride(rows, strides, sizes_);
     const std::int64_t col = group_stride(cols, strides, sizes_);
     const std::int64_t row_count = group_size(rows, sizes_);
     const std::int64_t col_count = group_size(cols, sizes_);
-    if (col == 1 && (row_count <= 1 || row >= col_count)) return {false, std::max<std::int64_t>({row_count <= 1 ? col_count : row, col_count, 1})};
+    if (col == 1 && (row_count <= 1 || row >= col_count))
+      return {false, std::max<std::int64_t>({row_count <= 1 ? col_count : row, col_count, 1})};
     return {true, std::max<std::int64_t>({col_count <= 1 ? row_count : col, row_count, 1})};
   }
 
   void multiply() const {
-    GemmShape shape{group_size(m_, sizes_), group_size(n_, sizes_), group_size(k_, sizes_), false, false, 0, 0, 0};
+    GemmShape shape{group_size(m_, sizes_),
+                    group_size(n_, sizes_),
+                    group_size(k_, sizes_),
+                    false,
+                    false,
+                    0,
+                    0,
+                    0};
     const auto [ta, lda] = layout(a_, m_, k_);
     const auto [tb, ldb] = layout(b_, k_, n_);
     const auto [tc, ldc] = layout(c_, m_, n_);
@@ -227,7 +246,8 @@ void run_einsum(const KernelCall& call, const IndexMap& map) {
     copy_strided(a.data, result.shape, in_order, result.data, sizeof(T));
     return;
   }
-  const Operand b = summed<T>({second, call.operands[1].shape, call.operands[1].data}, map.results[0] + a.term, kReducedB);
+  const Operand b = summed<T>({second, call.operands[1].shape, call.operands[1].data},
+                              map.results[0] + a.term, kReducedB);
   Contraction<T>(a, b, result).run();
 }
 
@@ -235,7 +255,8 @@ void run_einsum(const KernelCall& call, const IndexMap& map) {
 
 void einsum_kernel(const KernelCall& call) {
   const IndexMap map = parse_index_map(call.attrs->text("spec"), "einsum");
-  with_number(call.results[0].dtype, call.kind, [&](auto zero) { run_einsum<decltype(zero)>(call, map); });
+  with_number(call.results[0].dtype, call.kind,
+              [&](auto zero) { run_einsum<decltype(zero)>(call, map); });
 }
 
 }  // namespace tessera::cpu

@@ -1,5 +1,6 @@
-// Fused elementwise chains: the program runs block by block, so that temporaries stay in cache. Broadcasts and iotas are
-// walked along the chain's index space; everything else reads contiguous blocks.
+// Fused elementwise chains: the program runs block by block, so that temporaries stay in cache.
+// Broadcasts and iotas are walked along the chain's index space; everything else reads contiguous
+// blocks.
 #include <algorithm>
 #include <cstring>
 
@@ -15,8 +16,8 @@ constexpr std::int64_t kBlock = 512;
 constexpr int kScratchSlot = 16;
 constexpr std::size_t kWidest = 8;
 
-// A walk over the chain's index space in which an operand steps by `stride` along each dimension. Dimensions that step
-// alike are joined.
+// A walk over the chain's index space in which an operand steps by `stride` along each dimension.
+// Dimensions that step alike are joined.
 struct Walk {
   struct Dim {
     std::int64_t size, stride;
@@ -35,7 +36,8 @@ struct Walk {
     if (dims.empty()) dims.push_back({1, 0});
   }
 
-  // Calls run(offset of the operand, count, stride) for runs that cover `count` elements from flat index `start`.
+  // Calls run(offset of the operand, count, stride) for runs that cover `count` elements from flat
+  // index `start`.
   template <class F>
   void each_run(std::int64_t start, std::int64_t count, F run) const {
     const Dim& inner = dims.back();
@@ -58,7 +60,8 @@ struct Walk {
 Walk broadcast_walk(const Shape& source, const Ints& dims, const Shape& result) {
   const std::vector<std::int64_t> dense = row_major_strides(source);
   std::vector<std::int64_t> strides(result.size(), 0);
-  for (std::size_t i = 0; i < dims.size(); ++i) strides[static_cast<std::size_t>(dims[i])] = source[i] == 1 ? 0 : dense[i];
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    strides[static_cast<std::size_t>(dims[i])] = source[i] == 1 ? 0 : dense[i];
   Walk walk;
   for (std::size_t d = 0; d < result.size(); ++d) walk.add(result[d], strides[d]);
   walk.finish();
@@ -67,7 +70,8 @@ Walk broadcast_walk(const Shape& source, const Ints& dims, const Shape& result) 
 
 Walk iota_walk(std::int64_t dim, const Shape& result) {
   Walk walk;
-  for (std::size_t d = 0; d < result.size(); ++d) walk.add(result[d], static_cast<std::int64_t>(d) == dim ? 1 : 0);
+  for (std::size_t d = 0; d < result.size(); ++d)
+    walk.add(result[d], static_cast<std::int64_t>(d) == dim ? 1 : 0);
   walk.finish();
   return walk;
 }
@@ -86,12 +90,14 @@ void walk_block(const Walk& walk, const T* source, std::int64_t start, std::int6
   });
 }
 
-void iota_block(const Walk& walk, std::int64_t first, std::int64_t start, std::int64_t count, DType dtype, std::byte* out) {
+void iota_block(const Walk& walk, std::int64_t first, std::int64_t start, std::int64_t count,
+                DType dtype, std::byte* out) {
   with_number(dtype, OpKind::Iota, [&](auto zero) {
     using T = decltype(zero);
     T* target = reinterpret_cast<T*>(out);
     walk.each_run(start, count, [&](std::int64_t offset, std::int64_t length, std::int64_t stride) {
-      for (std::int64_t i = 0; i < length; ++i) target[i] = static_cast<T>(first + offset + i * stride);
+      for (std::int64_t i = 0; i < length; ++i)
+        target[i] = static_cast<T>(first + offset + i * stride);
       target += length;
     });
   });
@@ -110,13 +116,15 @@ void fill_block(double value, DType dtype, std::int64_t count, std::byte* out) {
 
 class Runner {
  public:
-  Runner(const FusedProgram& program, std::span<std::byte* const> inputs, std::span<std::byte* const> outputs)
+  Runner(const FusedProgram& program, std::span<std::byte* const> inputs,
+         std::span<std::byte* const> outputs)
       : program_(program), inputs_(inputs), outputs_(outputs), walks_(program.code.size()) {
     TESSERA_CHECK(!program.code.empty(), "an empty fused program");
     shape_ = program.slots[static_cast<std::size_t>(program.code.back().result)].shape;
     for (std::size_t i = 0; i < program.code.size(); ++i) {
       const FusedInstruction& op = program.code[i];
-      if (op.kind == OpKind::Broadcast) walks_[i] = broadcast_walk(slot(op.operands[0]).shape, op.attrs.ints("dims"), shape_);
+      if (op.kind == OpKind::Broadcast)
+        walks_[i] = broadcast_walk(slot(op.operands[0]).shape, op.attrs.ints("dims"), shape_);
       if (op.kind == OpKind::Iota) walks_[i] = iota_walk(op.attrs.integer("dim"), shape_);
     }
     temporaries_ = scratch_bytes(kScratchSlot, program.slots.size() * kBlock * kWidest);
@@ -124,32 +132,40 @@ class Runner {
 
   void run() {
     const std::int64_t total = elements(shape_);
-    for (std::int64_t start = 0; start < total; start += kBlock) run_one(start, std::min(kBlock, total - start));
+    for (std::int64_t start = 0; start < total; start += kBlock)
+      run_one(start, std::min(kBlock, total - start));
   }
 
  private:
   const TensorArg& slot(int index) const { return program_.slots[static_cast<std::size_t>(index)]; }
-  std::byte* temporary(int index) const { return temporaries_ + static_cast<std::size_t>(index) * kBlock * kWidest; }
+  std::byte* temporary(int index) const {
+    return temporaries_ + static_cast<std::size_t>(index) * kBlock * kWidest;
+  }
 
   const std::byte* read(int index, std::int64_t start) const {
     if (index >= program_.inputs) return temporary(index);
-    return inputs_[static_cast<std::size_t>(index)] + static_cast<std::size_t>(start) * byte_size(slot(index).dtype);
+    return inputs_[static_cast<std::size_t>(index)] +
+           static_cast<std::size_t>(start) * byte_size(slot(index).dtype);
   }
 
   void run_one(std::int64_t start, std::int64_t count) const {
-    for (std::size_t i = 0; i < program_.code.size(); ++i) step(program_.code[i], walks_[i], start, count);
+    for (std::size_t i = 0; i < program_.code.size(); ++i)
+      step(program_.code[i], walks_[i], start, count);
     // Outputs are written last, so that one may lie where an input of the same block was.
     for (std::size_t i = 0; i < program_.output_slots.size(); ++i) {
       const int from = program_.output_slots[i];
       const std::size_t bytes = byte_size(slot(from).dtype);
-      std::memcpy(outputs_[i] + static_cast<std::size_t>(start) * bytes, read(from, start), static_cast<std::size_t>(count) * bytes);
+      std::memcpy(outputs_[i] + static_cast<std::size_t>(start) * bytes, read(from, start),
+                  static_cast<std::size_t>(count) * bytes);
     }
   }
 
-  void step(const FusedInstruction& op, const Walk& walk, std::int64_t start, std::int64_t count) const {
+  void step(const FusedInstruction& op, const Walk& walk, std::int64_t start,
+            std::int64_t count) const {
     std::byte* out = temporary(op.result);
     const TensorArg& result = slot(op.result);
-    if (op.kind == OpKind::Fill) return fill_block(op.attrs.number("value"), result.dtype, count, out);
+    if (op.kind == OpKind::Fill)
+      return fill_block(op.attrs.number("value"), result.dtype, count, out);
     if (op.kind == OpKind::Iota) {
       const auto dim = static_cast<std::size_t>(op.attrs.integer("dim"));
       return iota_block(walk, result.offsets[dim], start, count, result.dtype, out);
@@ -158,20 +174,24 @@ class Runner {
     if (op.kind == OpKind::Broadcast) {
       with_size_of(last.dtype, [&](auto zero) {
         using T = decltype(zero);
-        const std::byte* source = op.operands[0] < program_.inputs ? inputs_[static_cast<std::size_t>(op.operands[0])] : temporary(op.operands[0]);
-        walk_block<T>(walk, reinterpret_cast<const T*>(source), start, count, reinterpret_cast<T*>(out));
+        const std::byte* source = op.operands[0] < program_.inputs
+                                      ? inputs_[static_cast<std::size_t>(op.operands[0])]
+                                      : temporary(op.operands[0]);
+        walk_block<T>(walk, reinterpret_cast<const T*>(source), start, count,
+                      reinterpret_cast<T*>(out));
       });
       return;
     }
     BlockOperands in{read(op.operands[0], start), nullptr, nullptr};
     if (op.operands.size() > 1) in.b = read(op.operands[1], start);
     if (op.operands.size() > 2) in.c = read(op.operands[2], start);
-    if (op.kind == OpKind::Cast) return cast_block(last.dtype, result.dtype, in.a, out, static_cast<std::size_t>(count));
+    if (op.kind == OpKind::Cast)
+      return cast_block(last.dtype, result.dtype, in.a, out, static_cast<std::size_t>(count));
     run_block(op.kind, last.dtype, in, out, static_cast<std::size_t>(count));
   }
 
   const FusedProgram& program_;
-  std::span<std::byte* const> inputs_, outputs_;
+  std::span<std::byte*const> inputs_, outputs_;
   Shape shape_;
   std::vector<Walk> walks_;
   std::byte* temporaries_ = nullptr;
@@ -179,7 +199,8 @@ class Runner {
 
 }  // namespace
 
-void run_fused(const FusedProgram& program, std::span<std::byte* const> inputs, std::span<std::byte* const> outputs) {
+void run_fused(const FusedProgram& program, std::span<std::byte* const> inputs,
+               std::span<std::byte* const> outputs) {
   Runner(program, inputs, outputs).run();
 }
 

@@ -1,4 +1,5 @@
-// Reads and writes through indices. Ids are global; the table's offsets say which of them this rank holds.
+// Reads and writes through indices. Ids are global; the table's offsets say which of them this rank
+// holds.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +15,8 @@ struct Around {
 
 Around around(const Shape& shape, std::size_t dim) {
   Around a;
-  for (std::size_t d = 0; d < shape.size(); ++d) (d < dim ? a.outer : d == dim ? a.size : a.inner) *= shape[d];
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    (d < dim ? a.outer : d == dim ? a.size : a.inner) *= shape[d];
   return a;
 }
 
@@ -22,13 +24,16 @@ std::int64_t id_at(const TensorArg& ids, std::int64_t i) {
   return ids.dtype == DType::I64 ? ids.as<std::int64_t>()[i] : ids.as<std::int32_t>()[i];
 }
 
-void check_index_dtype(OpKind kind, const TensorArg& ids) { with_index(ids.dtype, kind, [](auto) {}); }
+void check_index_dtype(OpKind kind, const TensorArg& ids) {
+  with_index(ids.dtype, kind, [](auto) {});
+}
 
 // Negative indices count from the end, as in ONNX.
 std::int64_t normalised(std::int64_t id, std::int64_t size, OpKind kind) {
   const std::int64_t at = id < 0 ? id + size : id;
   if (at < 0 || at >= size) {
-    throw CompileError("", str(mnemonic(kind), ": index ", id, " is out of range for a dimension of size ", size));
+    throw CompileError(
+        "", str(mnemonic(kind), ": index ", id, " is out of range for a dimension of size ", size));
   }
   return at;
 }
@@ -54,8 +59,10 @@ void scatter_add(const KernelCall& call) {
   }
 }
 
-// Offset of element `flat` of `shape` in a tensor of row-major `strides`, with the coordinate along `dim` replaced.
-std::int64_t redirected(std::int64_t flat, const Shape& shape, const std::vector<std::int64_t>& strides, std::size_t dim,
+// Offset of element `flat` of `shape` in a tensor of row-major `strides`, with the coordinate along
+// `dim` replaced.
+std::int64_t redirected(std::int64_t flat, const Shape& shape,
+                        const std::vector<std::int64_t>& strides, std::size_t dim,
                         std::int64_t at) {
   std::int64_t offset = 0;
   for (std::size_t d = shape.size(); d-- > 0;) {
@@ -66,7 +73,8 @@ std::int64_t redirected(std::int64_t flat, const Shape& shape, const std::vector
 }
 
 // The tuple of indices `row` points at, as an element offset into `shape` from dimension `first`.
-std::int64_t tuple_offset(const TensorArg& indices, std::int64_t row, const TensorArg& data, std::size_t first, OpKind kind) {
+std::int64_t tuple_offset(const TensorArg& indices, std::int64_t row, const TensorArg& data,
+                          std::size_t first, OpKind kind) {
   const std::int64_t width = indices.shape.back();
   const auto strides = row_major_strides(data.shape);
   std::int64_t offset = 0;
@@ -102,7 +110,8 @@ void gather_kernel(const KernelCall& call) {
 
 void scatter_add_kernel(const KernelCall& call) {
   check_index_dtype(call.kind, call.operands[0]);
-  with_number(call.operands[1].dtype, call.kind, [&](auto zero) { scatter_add<decltype(zero)>(call); });
+  with_number(call.operands[1].dtype, call.kind,
+              [&](auto zero) { scatter_add<decltype(zero)>(call); });
 }
 
 void gather_elements_kernel(const KernelCall& call) {
@@ -115,13 +124,15 @@ void gather_elements_kernel(const KernelCall& call) {
   for (std::int64_t i = 0; i < ids.size(); ++i) {
     const std::int64_t at = normalised(id_at(ids, i), data.shape[dim], call.kind);
     const std::int64_t from = redirected(i, ids.shape, strides, dim, at);
-    std::memcpy(call.results[0].data + static_cast<std::size_t>(i) * bytes, data.data + static_cast<std::size_t>(from) * bytes, bytes);
+    std::memcpy(call.results[0].data + static_cast<std::size_t>(i) * bytes,
+                data.data + static_cast<std::size_t>(from) * bytes, bytes);
   }
 }
 
 namespace {
 
-void write_element(const KernelCall& call, const TensorArg& updates, std::int64_t from, std::int64_t to) {
+void write_element(const KernelCall& call, const TensorArg& updates, std::int64_t from,
+                   std::int64_t to) {
   const TensorArg& result = call.results[0];
   const std::size_t bytes = byte_size(result.dtype);
   if (call.attrs->flag("add")) {
@@ -130,13 +141,16 @@ void write_element(const KernelCall& call, const TensorArg& updates, std::int64_
       result.as<T>()[to] += updates.as<T>()[from];
     });
   } else {
-    std::memcpy(result.data + static_cast<std::size_t>(to) * bytes, updates.data + static_cast<std::size_t>(from) * bytes, bytes);
+    std::memcpy(result.data + static_cast<std::size_t>(to) * bytes,
+                updates.data + static_cast<std::size_t>(from) * bytes, bytes);
   }
 }
 
 void copy_data(const KernelCall& call) {
   const TensorArg& data = call.operands[0];
-  if (data.size() > 0) std::memcpy(call.results[0].data, data.data, static_cast<std::size_t>(data.size()) * byte_size(data.dtype));
+  if (data.size() > 0)
+    std::memcpy(call.results[0].data, data.data,
+                static_cast<std::size_t>(data.size()) * byte_size(data.dtype));
 }
 
 }  // namespace
@@ -182,12 +196,14 @@ void scatter_nd_kernel(const KernelCall& call) {
   const TensorArg& result = call.results[0];
   const std::int64_t width = indices.shape.back();
   std::int64_t piece = 1;
-  for (std::size_t d = static_cast<std::size_t>(width); d < result.shape.size(); ++d) piece *= result.shape[d];
+  for (std::size_t d = static_cast<std::size_t>(width); d < result.shape.size(); ++d)
+    piece *= result.shape[d];
   std::int64_t rows = 1;
   for (std::size_t d = 0; d + 1 < indices.shape.size(); ++d) rows *= indices.shape[d];
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t to = tuple_offset(indices, row, result, 0, call.kind);
-    for (std::int64_t j = 0; j < piece; ++j) write_element(call, call.operands[2], row * piece + j, to + j);
+    for (std::int64_t j = 0; j < piece; ++j)
+      write_element(call, call.operands[2], row * piece + j, to + j);
   }
 }
 

@@ -4,7 +4,8 @@
 
 namespace tessera::cpu {
 
-void elementwise_kernel(const KernelCall& call);  // every elementwise kind, fill, iota and broadcast, by run_fused
+void elementwise_kernel(
+    const KernelCall& call);  // every elementwise kind, fill, iota and broadcast, by run_fused
 void random_kernel(const KernelCall& call);
 void einsum_kernel(const KernelCall& call);
 void reduce_kernel(const KernelCall& call);

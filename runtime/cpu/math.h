@@ -1,5 +1,5 @@
-// f32 functions that vectorise: straight-line code without calls, about one ulp from the true value. f64 uses libm.
-// A value never depends on its neighbours or its place in a block.
+// f32 functions that vectorise: straight-line code without calls, about one ulp from the true
+// value. f64 uses libm. A value never depends on its neighbours or its place in a block.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -8,10 +8,12 @@
 
 namespace tessera::cpu {
 
-// e^x = 2^n e^r with |r| <= ln2/2. The scale is applied in two halves, so that results below 2^-126 are right too.
+// e^x = 2^n e^r with |r| <= ln2/2. The scale is applied in two halves, so that results below 2^-126
+// are right too.
 inline float fast_exp(float x) {
   const float clamped = x > 89.0f ? 89.0f : (x < -104.0f ? -104.0f : x);
-  const float shifted = clamped * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to a whole number
+  const float shifted =
+      clamped * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to a whole number
   const std::int32_t n = std::bit_cast<std::int32_t>(shifted) - 0x4B400000;
   const float whole = shifted - 12582912.0f;
   const float r = (clamped - whole * 0.693359375f) - whole * -2.12194440e-4f;

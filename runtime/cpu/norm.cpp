@@ -1,4 +1,5 @@
-// Layer norm and RMS norm over the last dimension. Means come first, then centred squares; sums are kept in double.
+// Layer norm and RMS norm over the last dimension. Means come first, then centred squares; sums are
+// kept in double.
 #include <algorithm>
 #include <cmath>
 
@@ -66,7 +67,8 @@ void layer_norm_grad(const KernelCall& call) {
     const auto h = [&](std::int64_t i) { return dy[i] * gamma[i]; };
     const auto c = [&](std::int64_t i) { return (x[i] - mean) * rstd; };
     const T mean_h = static_cast<T>(row_sum<T>(n, h) / width);
-    const T mean_hc = static_cast<T>(row_sum<T>(n, [&](std::int64_t i) { return h(i) * c(i); }) / width);
+    const T mean_hc =
+        static_cast<T>(row_sum<T>(n, [&](std::int64_t i) { return h(i) * c(i); }) / width);
     for (std::int64_t i = 0; i < n; ++i) {
       dgamma[i] += static_cast<double>(dy[i] * c(i));
       dbeta[i] += static_cast<double>(dy[i]);
@@ -86,7 +88,8 @@ void rms_norm(const KernelCall& call) {
   for (std::int64_t r = 0; r < row_count(call.operands[0]); ++r) {
     const T* x = call.operands[0].as<T>() + r * n;
     T* y = call.results[0].as<T>() + r * n;
-    const double squares = row_sum<T>(n, [&](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+    const double squares = row_sum<T>(
+        n, [&](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
     const T rstd = static_cast<T>(1.0 / std::sqrt(squares / static_cast<double>(n) + eps));
     for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * rstd * gamma[i];
     call.results[1].as<T>()[r] = rstd;
@@ -105,7 +108,8 @@ void rms_norm_grad(const KernelCall& call) {
     const T* x = call.operands[1].as<T>() + r * n;
     T* dx = call.results[0].as<T>() + r * n;
     const T rstd = call.operands[3].as<T>()[r];
-    const double dot = row_sum<T>(n, [&](std::int64_t i) { return dy[i] * gamma[i] * x[i]; }) / static_cast<double>(n);
+    const double dot = row_sum<T>(n, [&](std::int64_t i) { return dy[i] * gamma[i] * x[i]; }) /
+                       static_cast<double>(n);
     const T factor = static_cast<T>(dot * static_cast<double>(rstd) * static_cast<double>(rstd));
     for (std::int64_t i = 0; i < n; ++i) {
       dgamma[i] += static_cast<double>(dy[i] * x[i] * rstd);
@@ -118,16 +122,19 @@ void rms_norm_grad(const KernelCall& call) {
 }  // namespace
 
 void layer_norm_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { layer_norm<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { layer_norm<decltype(zero)>(call); });
 }
 void layer_norm_grad_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { layer_norm_grad<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { layer_norm_grad<decltype(zero)>(call); });
 }
 void rms_norm_kernel(const KernelCall& call) {
   with_float(call.operands[0].dtype, call.kind, [&](auto zero) { rms_norm<decltype(zero)>(call); });
 }
 void rms_norm_grad_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { rms_norm_grad<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { rms_norm_grad<decltype(zero)>(call); });
 }
 
 }  // namespace tessera::cpu

@@ -1,4 +1,5 @@
-// Optimizer updates, one pass over parameter and state. Bias corrections are computed in double from the step.
+// Optimizer updates, one pass over parameter and state. Bias corrections are computed in double
+// from the step.
 #include <cmath>
 
 #include "runtime/cpu/dispatch.h"
@@ -15,7 +16,8 @@ void sgd(const KernelCall& call) {
   const T lr = *call.operands[2].as<T>();
   const T decay = static_cast<T>(call.attrs->number("weight_decay"));
   T* out = call.results[0].as<T>();
-  for (std::int64_t i = 0; i < call.results[0].size(); ++i) out[i] = p[i] - lr * (g[i] + decay * p[i]);
+  for (std::int64_t i = 0; i < call.results[0].size(); ++i)
+    out[i] = p[i] - lr * (g[i] + decay * p[i]);
 }
 
 // (p, g, m, lr) -> p, m
@@ -47,7 +49,8 @@ void adam(const KernelCall& call) {
   const auto step = static_cast<double>(*call.operands[5].as<std::int64_t>());
   const double beta1 = call.attrs->number("beta1");
   const double beta2 = call.attrs->number("beta2");
-  const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2), eps = static_cast<T>(call.attrs->number("eps"));
+  const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2),
+          eps = static_cast<T>(call.attrs->number("eps"));
   const T c1 = static_cast<T>(1.0 - beta1), c2 = static_cast<T>(1.0 - beta2);
   const double weight_decay = call.attrs->number("weight_decay");
   const bool decoupled = call.attrs->flag("decoupled");
@@ -74,7 +77,8 @@ void sgd_kernel(const KernelCall& call) {
   with_float(call.operands[0].dtype, call.kind, [&](auto zero) { sgd<decltype(zero)>(call); });
 }
 void sgd_momentum_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { sgd_momentum<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { sgd_momentum<decltype(zero)>(call); });
 }
 void adam_kernel(const KernelCall& call) {
   with_float(call.operands[0].dtype, call.kind, [&](auto zero) { adam<decltype(zero)>(call); });

@@ -1,4 +1,5 @@
-// Reductions. Operands are brought to [outer, reduced, inner]; sums of f32 are kept in double, so errors do not grow.
+// Reductions. Operands are brought to [outer, reduced, inner]; sums of f32 are kept in double, so
+// errors do not grow.
 #include <algorithm>
 #include <limits>
 
@@ -19,20 +20,28 @@ template <class T>
 Wide<T> identity(OpKind kind) {
   using Limits = std::numeric_limits<Wide<T>>;
   switch (kind) {
-    case OpKind::ReduceMax: return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    case OpKind::ReduceMin: return Limits::has_infinity ? Limits::infinity() : Limits::max();
-    case OpKind::ReduceProd: return 1;
-    default: return 0;
+    case OpKind::ReduceMax:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case OpKind::ReduceMin:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    case OpKind::ReduceProd:
+      return 1;
+    default:
+      return 0;
   }
 }
 
 template <class W>
 W combined(OpKind kind, W a, W b) {
   switch (kind) {
-    case OpKind::ReduceMax: return a != a ? a : (b != b ? b : std::max(a, b));
-    case OpKind::ReduceMin: return a != a ? a : (b != b ? b : std::min(a, b));
-    case OpKind::ReduceProd: return a * b;
-    default: return a + b;
+    case OpKind::ReduceMax:
+      return a != a ? a : (b != b ? b : std::max(a, b));
+    case OpKind::ReduceMin:
+      return a != a ? a : (b != b ? b : std::min(a, b));
+    case OpKind::ReduceProd:
+      return a * b;
+    default:
+      return a + b;
   }
 }
 
@@ -91,9 +100,11 @@ void reduce(const KernelCall& call) {
     const T* base = source + o * split.reduced * split.inner;
     for (std::int64_t r = 0; r < split.reduced; ++r) {
       const T* row = base + r * split.inner;
-      for (std::int64_t i = 0; i < split.inner; ++i) sums[i] = combined<Wide<T>>(call.kind, sums[i], row[i]);
+      for (std::int64_t i = 0; i < split.inner; ++i)
+        sums[i] = combined<Wide<T>>(call.kind, sums[i], row[i]);
     }
-    for (std::int64_t i = 0; i < split.inner; ++i) out[o * split.inner + i] = static_cast<T>(sums[i]);
+    for (std::int64_t i = 0; i < split.inner; ++i)
+      out[o * split.inner + i] = static_cast<T>(sums[i]);
   }
 }
 

@@ -1,5 +1,5 @@
-// Stable row functions shared by softmax, cross entropy and attention. Sums are kept in eight double lanes that are
-// added in a fixed order.
+// Stable row functions shared by softmax, cross entropy and attention. Sums are kept in eight
+// double lanes that are added in a fixed order.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -47,7 +47,8 @@ void softmax_row(const T* x, T* y, std::int64_t n) {
 template <class T>
 T log_sum_exp(const T* x, std::int64_t n) {
   const T top = row_max(x, n);
-  if (n == 0 || top == -std::numeric_limits<T>::infinity()) return -std::numeric_limits<T>::infinity();
+  if (n == 0 || top == -std::numeric_limits<T>::infinity())
+    return -std::numeric_limits<T>::infinity();
   const double sum = row_sum<T>(n, [&](std::int64_t i) { return fast_exp(x[i] - top); });
   return static_cast<T>(static_cast<double>(top) + std::log(sum));
 }

@@ -1,5 +1,6 @@
-// Scratch memory of the calling thread, in numbered slots that grow and are kept. A kernel's slots are its own for the
-// time of one call; kernels do not call each other with slots in use, except permute (no scratch) and gemm (none).
+// Scratch memory of the calling thread, in numbered slots that grow and are kept. A kernel's slots
+// are its own for the time of one call; kernels do not call each other with slots in use, except
+// permute (no scratch) and gemm (none).
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -13,7 +14,8 @@ inline std::byte* scratch_bytes(int slot, std::size_t bytes) {
     std::size_t bytes = 0;
   };
   thread_local std::vector<Block> blocks;
-  if (blocks.size() <= static_cast<std::size_t>(slot)) blocks.resize(static_cast<std::size_t>(slot) + 1);
+  if (blocks.size() <= static_cast<std::size_t>(slot))
+    blocks.resize(static_cast<std::size_t>(slot) + 1);
   Block& block = blocks[static_cast<std::size_t>(slot)];
   if (block.bytes < bytes) {
     block.data.reset(new std::byte[bytes]);
@@ -24,7 +26,8 @@ inline std::byte* scratch_bytes(int slot, std::size_t bytes) {
 
 template <class T>
 T* scratch(int slot, std::int64_t count) {
-  return reinterpret_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(count) * sizeof(T) + 64));
+  return reinterpret_cast<T*>(
+      scratch_bytes(slot, static_cast<std::size_t>(count) * sizeof(T) + 64));
 }
 
 }  // namespace tessera::cpu

@@ -1,4 +1,5 @@
-// Softmax and cross entropy over the last dimension, one row at a time, stable: the row's maximum is taken off first.
+// Softmax and cross entropy over the last dimension, one row at a time, stable: the row's maximum
+// is taken off first.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,9 +42,11 @@ void softmax_grad(const KernelCall& call) {
     const T* dy = call.operands[1].as<T>() + r * rows.width;
     T* dx = call.results[0].as<T>() + r * rows.width;
     double sum = 0;
-    for (std::int64_t i = 0; i < rows.width; ++i) sum += kLog ? double(dy[i]) : double(y[i]) * double(dy[i]);
+    for (std::int64_t i = 0; i < rows.width; ++i)
+      sum += kLog ? double(dy[i]) : double(y[i]) * double(dy[i]);
     const T total = static_cast<T>(sum);
-    for (std::int64_t i = 0; i < rows.width; ++i) dx[i] = kLog ? dy[i] - fast_exp(y[i]) * total : y[i] * (dy[i] - total);
+    for (std::int64_t i = 0; i < rows.width; ++i)
+      dx[i] = kLog ? dy[i] - fast_exp(y[i]) * total : y[i] * (dy[i] - total);
   }
 }
 
@@ -57,7 +60,8 @@ void cross_entropy(const KernelCall& call) {
     const T lse = log_sum_exp(x, rows.width);
     const bool counts = labels[r] != ignored;
     const bool fits = labels[r] >= 0 && labels[r] < static_cast<L>(rows.width);
-    call.results[0].as<T>()[r] = !counts ? T(0) : (fits ? lse - x[labels[r]] : std::numeric_limits<T>::quiet_NaN());
+    call.results[0].as<T>()[r] =
+        !counts ? T(0) : (fits ? lse - x[labels[r]] : std::numeric_limits<T>::quiet_NaN());
     call.results[1].as<T>()[r] = lse;
   }
 }
@@ -89,27 +93,33 @@ void softmax_kernel(const KernelCall& call) {
     using T = decltype(zero);
     const Rows rows = rows_of(call.operands[0]);
     for (std::int64_t r = 0; r < rows.count; ++r) {
-      softmax_row(call.operands[0].as<T>() + r * rows.width, call.results[0].as<T>() + r * rows.width, rows.width);
+      softmax_row(call.operands[0].as<T>() + r * rows.width,
+                  call.results[0].as<T>() + r * rows.width, rows.width);
     }
   });
 }
 void log_softmax_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { log_softmax<decltype(zero)>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { log_softmax<decltype(zero)>(call); });
 }
 void softmax_grad_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { softmax_grad<decltype(zero), false>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { softmax_grad<decltype(zero), false>(call); });
 }
 void log_softmax_grad_kernel(const KernelCall& call) {
-  with_float(call.operands[0].dtype, call.kind, [&](auto zero) { softmax_grad<decltype(zero), true>(call); });
+  with_float(call.operands[0].dtype, call.kind,
+             [&](auto zero) { softmax_grad<decltype(zero), true>(call); });
 }
 void cross_entropy_kernel(const KernelCall& call) {
   with_float(call.operands[0].dtype, call.kind, [&](auto zero) {
-    with_index(call.operands[1].dtype, call.kind, [&](auto label) { cross_entropy<decltype(zero), decltype(label)>(call); });
+    with_index(call.operands[1].dtype, call.kind,
+               [&](auto label) { cross_entropy<decltype(zero), decltype(label)>(call); });
   });
 }
 void cross_entropy_grad_kernel(const KernelCall& call) {
   with_float(call.operands[0].dtype, call.kind, [&](auto zero) {
-    with_index(call.operands[1].dtype, call.kind, [&](auto label) { cross_entropy_grad<decltype(zero), decltype(label)>(call); });
+    with_index(call.operands[1].dtype, call.kind,
+               [&](auto label) { cross_entropy_grad<decltype(zero), decltype(label)>(call); });
   });
 }
 

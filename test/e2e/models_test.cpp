@@ -1,5 +1,5 @@
-// Training and inference of whole exported models on grids, against double-precision references: logits, every raw
-// gradient, the gradient norm and twelve AdamW losses.
+// Training and inference of whole exported models on grids, against double-precision references:
+// logits, every raw gradient, the gradient norm and twelve AdamW losses.
 #include <cmath>
 
 #include "test/support/compile.h"
@@ -8,7 +8,8 @@
 namespace tessera::test {
 namespace {
 
-const char* const kModels[] = {"gpt2_tiny", "gpt2_odd", "llama_tiny", "bert_tiny", "gpt2_dynamo", "llama_dynamo"};
+const char* const kModels[] = {"gpt2_tiny", "gpt2_odd",    "llama_tiny",
+                               "bert_tiny", "gpt2_dynamo", "llama_dynamo"};
 
 class Models : public testing::TestWithParam<std::tuple<const char*, std::string>> {};
 
@@ -23,7 +24,8 @@ void check_gradients(const ModelCase& model, const std::map<std::string, Tensor>
     ASSERT_TRUE(found.contains(parameter)) << parameter;
     const Tensor& expected = model.reference.at("grad." + parameter);
     ASSERT_EQ(found.at(parameter).shape(), expected.shape()) << parameter;
-    EXPECT_LE(distance(found.at(parameter), expected), 1e-4 * norm(expected) + 1e-6 * total) << parameter;
+    EXPECT_LE(distance(found.at(parameter), expected), 1e-4 * norm(expected) + 1e-6 * total)
+        << parameter;
   }
   EXPECT_EQ(found.size(), model.info.at("parameters").size());
 }
@@ -71,7 +73,10 @@ std::string case_name(const testing::TestParamInfo<Models::ParamType>& info) {
   return str(std::get<0>(info.param), "_", grid);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Models, testing::Combine(testing::ValuesIn(kModels), testing::ValuesIn(model_grids())), case_name);
+INSTANTIATE_TEST_SUITE_P(All, Models,
+                         testing::Combine(testing::ValuesIn(kModels),
+                                          testing::ValuesIn(model_grids())),
+                         case_name);
 
 }  // namespace
 }  // namespace tessera::test

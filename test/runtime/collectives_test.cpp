@@ -1,4 +1,5 @@
-// Every collective on rank threads, with sizes that do not divide and empty pieces, against the whole tensor.
+// Every collective on rank threads, with sizes that do not divide and empty pieces, against the
+// whole tensor.
 #include "runtime/collectives.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,8 @@ std::vector<float> local_piece(const Type& type, const Grid& grid, int rank, boo
       index += (rest % shape[d] + start[d]) * strides[d];
       rest /= shape[d];
     }
-    piece[i] = static_cast<float>(random_bits(1, static_cast<std::uint64_t>(salt), static_cast<std::uint64_t>(index)) % 100);
+    piece[i] = static_cast<float>(
+        random_bits(1, static_cast<std::uint64_t>(salt), static_cast<std::uint64_t>(index)) % 100);
   }
   return piece;
 }
@@ -40,10 +42,12 @@ std::vector<float> expected_piece(const Type& from, const Type& to, const Grid& 
   const Axes reduced = without(from.partial.axes, to.partial.axes);
   Type whole = to;
   whole.partial = from.partial;
-  std::vector<float> sum(static_cast<std::size_t>(elements(local_shape(to, grid, grid.coordinates(rank)))), 0.0f);
+  std::vector<float> sum(
+      static_cast<std::size_t>(elements(local_shape(to, grid, grid.coordinates(rank)))), 0.0f);
   for (int member : reduced.empty() ? std::vector<int>{rank} : grid.group(rank, reduced)) {
     Coordinates at = grid.coordinates(rank);
-    for (AxisId axis : reduced) at[static_cast<std::size_t>(axis)] = grid.coordinates(member)[static_cast<std::size_t>(axis)];
+    for (AxisId axis : reduced)
+      at[static_cast<std::size_t>(axis)] = grid.coordinates(member)[static_cast<std::size_t>(axis)];
     // The member's addend at this rank's place: cuts of `to` by reduced axes are this rank's.
     const int salt = grid.group_index(grid.rank(at), from.partial.axes);
     const Coordinates own = grid.coordinates(rank);
@@ -55,7 +59,9 @@ std::vector<float> expected_piece(const Type& from, const Type& to, const Grid& 
         index += (rest % shape[d] + start[d]) * strides[d];
         rest /= shape[d];
       }
-      sum[i] += static_cast<float>(random_bits(1, static_cast<std::uint64_t>(salt), static_cast<std::uint64_t>(index)) % 100);
+      sum[i] += static_cast<float>(
+          random_bits(1, static_cast<std::uint64_t>(salt), static_cast<std::uint64_t>(index)) %
+          100);
     }
   }
   return sum;
@@ -93,36 +99,50 @@ TEST_P(Collectives, GivesEveryRankItsPiece) {
       const auto world = make_local_world(hub, rank);
       std::vector<float> operand = local_piece(from, grid, rank, true);
       std::vector<float>& result = results[static_cast<std::size_t>(rank)];
-      result.resize(static_cast<std::size_t>(elements(local_shape(to, grid, grid.coordinates(rank)))));
-      const CollectiveCall call{c.kind, &attrs, &from, &to, &grid, rank, reinterpret_cast<const std::byte*>(operand.data()),
-                                reinterpret_cast<std::byte*>(result.data()), "test"};
+      result.resize(
+          static_cast<std::size_t>(elements(local_shape(to, grid, grid.coordinates(rank)))));
+      const CollectiveCall call{c.kind,
+                                &attrs,
+                                &from,
+                                &to,
+                                &grid,
+                                rank,
+                                reinterpret_cast<const std::byte*>(operand.data()),
+                                reinterpret_cast<std::byte*>(result.data()),
+                                "test"};
       const auto group = world->group(grid.group(rank, over));
       run_collective(call, *group);
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (int rank = 0; rank < grid.ranks(); ++rank) {
-    EXPECT_EQ(results[static_cast<std::size_t>(rank)], expected_piece(from, to, grid, rank)) << "rank " << rank;
+    EXPECT_EQ(results[static_cast<std::size_t>(rank)], expected_piece(from, to, grid, rank))
+        << "rank " << rank;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, Collectives,
-    testing::Values(Case{"x=4", OpKind::AllReduce, "f32[5, 7] partial(sum: x)", "f32[5, 7]", "x", -1, -1},
-                    Case{"x=3", OpKind::AllReduce, "f32[1] partial(sum: x)", "f32[1]", "x", -1, -1},
-                    Case{"y=2,x=3", OpKind::AllReduce, "f32[4, 5] partial(sum: y,x)", "f32[4, 5]", "y,x", -1, -1},
-                    Case{"y=2,x=3", OpKind::AllReduce, "f32[4{y}, 5] partial(sum: x)", "f32[4{y}, 5]", "x", -1, -1},
-                    Case{"x=4", OpKind::AllGather, "f32[6{x}, 3]", "f32[6, 3]", "x", 0, -1},
-                    Case{"x=4", OpKind::AllGather, "f32[3, 6{x}]", "f32[3, 6]", "x", 1, -1},
-                    Case{"y=2,x=2", OpKind::AllGather, "f32[3, 5{y,x}]", "f32[3, 5{y}]", "x", 1, -1},
-                    Case{"y=2,x=2", OpKind::AllGather, "f32[3, 5{y,x}]", "f32[3, 5]", "y,x", 1, -1},
-                    Case{"x=3", OpKind::ReduceScatter, "f32[4, 2] partial(sum: x)", "f32[4{x}, 2]", "x", 0, -1},
-                    Case{"x=4", OpKind::ReduceScatter, "f32[2, 3] partial(sum: x)", "f32[2, 3{x}]", "x", 1, -1},
-                    Case{"y=2,x=2", OpKind::ReduceScatter, "f32[7{y}, 3] partial(sum: x)", "f32[7{y,x}, 3]", "x", 0, -1},
-                    Case{"y=2,x=2", OpKind::ReduceScatter, "f32[7, 3] partial(sum: y,x)", "f32[7{x}, 3] partial(sum: y)", "x", 0, -1},
-                    Case{"x=3", OpKind::AllToAll, "f32[5{x}, 7]", "f32[5, 7{x}]", "x", 1, 0},
-                    Case{"x=4", OpKind::AllToAll, "f32[3, 2{x}, 5]", "f32[3{x}, 2, 5]", "x", 0, 1},
-                    Case{"y=2,x=2", OpKind::AllToAll, "f32[5{y,x}, 3]", "f32[5{y}, 3{x}]", "x", 1, 0}));
+    testing::Values(
+        Case{"x=4", OpKind::AllReduce, "f32[5, 7] partial(sum: x)", "f32[5, 7]", "x", -1, -1},
+        Case{"x=3", OpKind::AllReduce, "f32[1] partial(sum: x)", "f32[1]", "x", -1, -1},
+        Case{"y=2,x=3", OpKind::AllReduce, "f32[4, 5] partial(sum: y,x)", "f32[4, 5]", "y,x", -1,
+             -1},
+        Case{"y=2,x=3", OpKind::AllReduce, "f32[4{y}, 5] partial(sum: x)", "f32[4{y}, 5]", "x", -1,
+             -1},
+        Case{"x=4", OpKind::AllGather, "f32[6{x}, 3]", "f32[6, 3]", "x", 0, -1},
+        Case{"x=4", OpKind::AllGather, "f32[3, 6{x}]", "f32[3, 6]", "x", 1, -1},
+        Case{"y=2,x=2", OpKind::AllGather, "f32[3, 5{y,x}]", "f32[3, 5{y}]", "x", 1, -1},
+        Case{"y=2,x=2", OpKind::AllGather, "f32[3, 5{y,x}]", "f32[3, 5]", "y,x", 1, -1},
+        Case{"x=3", OpKind::ReduceScatter, "f32[4, 2] partial(sum: x)", "f32[4{x}, 2]", "x", 0, -1},
+        Case{"x=4", OpKind::ReduceScatter, "f32[2, 3] partial(sum: x)", "f32[2, 3{x}]", "x", 1, -1},
+        Case{"y=2,x=2", OpKind::ReduceScatter, "f32[7{y}, 3] partial(sum: x)", "f32[7{y,x}, 3]",
+             "x", 0, -1},
+        Case{"y=2,x=2", OpKind::ReduceScatter, "f32[7, 3] partial(sum: y,x)",
+             "f32[7{x}, 3] partial(sum: y)", "x", 0, -1},
+        Case{"x=3", OpKind::AllToAll, "f32[5{x}, 7]", "f32[5, 7{x}]", "x", 1, 0},
+        Case{"x=4", OpKind::AllToAll, "f32[3, 2{x}, 5]", "f32[3{x}, 2, 5]", "x", 0, 1},
+        Case{"y=2,x=2", OpKind::AllToAll, "f32[5{y,x}, 3]", "f32[5{y}, 3{x}]", "x", 1, 0}));
 
 TEST(LocalWorld, NamesTheRankThatDoesNotCome) {
   AbortFlag abort;

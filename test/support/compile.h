@@ -77,7 +77,8 @@ struct ModelCase {
     SessionOptions s;
     s.plan_folder = plan;
     s.quiet = true;
-    for (const auto& name : info.at("inputs")) s.batches.inputs[name.get<std::string>()] = folder / (name.get<std::string>() + ".npy");
+    for (const auto& name : info.at("inputs"))
+      s.batches.inputs[name.get<std::string>()] = folder / (name.get<std::string>() + ".npy");
     if (labels) s.batches.inputs["labels"] = folder / "labels.npy";
     return s;
   }
@@ -100,7 +101,8 @@ inline double norm(const Tensor& tensor) {
 
 inline double distance(const Tensor& a, const Tensor& b) {
   double sum = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i) sum += (a.number(i) - b.number(i)) * (a.number(i) - b.number(i));
+  for (std::int64_t i = 0; i < a.size(); ++i)
+    sum += (a.number(i) - b.number(i)) * (a.number(i) - b.number(i));
   return std::sqrt(sum);
 }
 

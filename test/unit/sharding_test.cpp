@@ -36,7 +36,8 @@ TEST(Sharding, SeveralAxesCutOneAfterTheOther) {
         if (part.size > 0) EXPECT_EQ(part.start, next);
         next += part.size;
       }
-      EXPECT_EQ(next, outer.start + outer.size);  // gathering over the minor axis gives the type without it
+      EXPECT_EQ(next, outer.start +
+                          outer.size);  // gathering over the minor axis gives the type without it
     }
     EXPECT_EQ(largest_local_size(n, axes, kGrid), local_extent(n, axes, kGrid, {0, 0, 0, 0}).size);
   }
@@ -44,7 +45,8 @@ TEST(Sharding, SeveralAxesCutOneAfterTheOther) {
 
 TEST(Grid, RanksAreRowMajorAndGroupsOrdered) {
   EXPECT_EQ(kGrid.ranks(), 48);
-  for (int rank = 0; rank < kGrid.ranks(); ++rank) EXPECT_EQ(kGrid.rank(kGrid.coordinates(rank)), rank);
+  for (int rank = 0; rank < kGrid.ranks(); ++rank)
+    EXPECT_EQ(kGrid.rank(kGrid.coordinates(rank)), rank);
   EXPECT_EQ(kGrid.group(0, {3}), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(kGrid.group(5, {1}), (std::vector<int>{5, 17}));
   EXPECT_EQ(kGrid.group(0, {2, 1}), (std::vector<int>{0, 12, 4, 16, 8, 20}));
@@ -52,7 +54,8 @@ TEST(Grid, RanksAreRowMajorAndGroupsOrdered) {
 }
 
 TEST(Type, TextParsesBack) {
-  for (const char* text : {"f32[64{data,z}, 512{y}] partial(sum: x)", "i64[]", "bool[0, 3{x}]", "f64[7] partial(max: data,z)"}) {
+  for (const char* text : {"f32[64{data,z}, 512{y}] partial(sum: x)", "i64[]", "bool[0, 3{x}]",
+                           "f64[7] partial(max: data,z)"}) {
     Lexer lexer(text, "test");
     EXPECT_EQ(to_text(parse_type(lexer, kGrid), kGrid), text);
     EXPECT_TRUE(lexer.at_end());

@@ -29,7 +29,9 @@ struct Flags {
 };
 
 void list_passes() {
-  for (const Pass& pass : all_passes()) std::cout << flag_of(pass.name) << "  " << name(pass.from) << " -> " << name(pass.to) << "  " << pass.summary << "\n";
+  for (const Pass& pass : all_passes())
+    std::cout << flag_of(pass.name) << "  " << name(pass.from) << " -> " << name(pass.to) << "  "
+              << pass.summary << "\n";
 }
 
 // Passes run in the order in which their flags are given.
@@ -76,7 +78,8 @@ int run(int argc, char** argv) {
     list_passes();
     return 0;
   }
-  if (f.file.empty()) throw CompileError("", "no module is named", {"usage: tessera-opt FILE.tir --pass-name ..."});
+  if (f.file.empty())
+    throw CompileError("", "no module is named", {"usage: tessera-opt FILE.tir --pass-name ..."});
   f.options.optimizer = parse_optimizer(f.optimizer);
   Module module = read_module(f.file);
   if (!f.grid.empty()) module.grid = Grid::parse(f.grid, "--grid");

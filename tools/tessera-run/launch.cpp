@@ -43,8 +43,11 @@ void run_rank(const Plan& plan, const SessionOptions& options, World& world) {
 
 void check_size(const Plan& plan, int size) {
   if (size == plan.grid.ranks()) return;
-  throw CompileError("", str("the plan's grid ", plan.grid.text(), " needs ", plan.grid.ranks(), " ranks, the job has ", size),
-                     {str("run it with mpirun -n ", plan.grid.ranks(), ", or compile it for another grid")});
+  throw CompileError(
+      "",
+      str("the plan's grid ", plan.grid.text(), " needs ", plan.grid.ranks(),
+          " ranks, the job has ", size),
+      {str("run it with mpirun -n ", plan.grid.ranks(), ", or compile it for another grid")});
 }
 
 }  // namespace
@@ -65,10 +68,12 @@ int run_local(const Plan& plan, const SessionOptions& options, Timeout timeout) 
     });
   }
   while (running > 0 && !abort.is_set()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  if (abort.is_set()) {  // ranks that do not notice within seconds are left behind: the process ends
+  if (abort
+          .is_set()) {  // ranks that do not notice within seconds are left behind: the process ends
     std::cerr << abort.message() << std::endl;
     const auto limit = std::chrono::steady_clock::now() + kJoinLimit;
-    while (running > 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (running > 0 && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     if (running > 0) std::_Exit(abort.exit_code());
   }
   for (std::thread& thread : threads) thread.join();
@@ -77,13 +82,17 @@ int run_local(const Plan& plan, const SessionOptions& options, Timeout timeout) 
 
 int run_mpi(const Plan& plan, const SessionOptions& options, Timeout timeout) {
   if (!has_mpi()) {
-    throw CompileError("", str("started by an MPI launcher with ", announced_size(), " ranks, but this build has no MPI"),
+    throw CompileError("",
+                       str("started by an MPI launcher with ", announced_size(),
+                           " ranks, but this build has no MPI"),
                        {"build with -DTESSERA_MPI=ON, or run it directly with --ranks local"});
   }
   AbortFlag abort;
   auto world = make_mpi_world(timeout, abort);
   if (world->size() != announced_size()) {
-    throw CompileError("", str("the launcher announces ", announced_size(), " ranks, MPI has ", world->size()), {"launcher and MPI library do not belong together"});
+    throw CompileError(
+        "", str("the launcher announces ", announced_size(), " ranks, MPI has ", world->size()),
+        {"launcher and MPI library do not belong together"});
   }
   check_size(plan, world->size());
   run_rank(plan, options, *world);
@@ -92,14 +101,16 @@ int run_mpi(const Plan& plan, const SessionOptions& options, Timeout timeout) {
     return 0;
   }
   std::cerr << abort.message() << std::endl;
-  std::_Exit(abort.exit_code());  // no finalisation on the error path: the launcher ends the other ranks
+  std::_Exit(
+      abort.exit_code());  // no finalisation on the error path: the launcher ends the other ranks
 }
 
 int exec_mpirun(const std::string& ranks, int argc, char** argv) {
   int count = 0;
   const char* digits = ranks.size() > 4 && ranks[3] == ':' ? ranks.c_str() + 4 : "";
   const auto result = std::from_chars(digits, digits + std::strlen(digits), count);
-  if (result.ec != std::errc() || *result.ptr != '\0' || count < 1) throw CompileError("--ranks", str("expected mpi:N, found '", ranks, "'"));
+  if (result.ec != std::errc() || *result.ptr != '\0' || count < 1)
+    throw CompileError("--ranks", str("expected mpi:N, found '", ranks, "'"));
   std::vector<std::string> line{"mpirun", "-n", str(count), "--oversubscribe", "--bind-to", "none"};
   if (::geteuid() == 0) line.insert(line.begin() + 1, "--allow-run-as-root");
   char self[4096];
@@ -118,7 +129,8 @@ int exec_mpirun(const std::string& ranks, int argc, char** argv) {
   for (std::string& arg : line) args.push_back(arg.data());
   args.push_back(nullptr);
   ::execvp("mpirun", args.data());
-  throw CompileError("--ranks", str("cannot start mpirun: ", std::strerror(errno)), {"apt-get install openmpi-bin"});
+  throw CompileError("--ranks", str("cannot start mpirun: ", std::strerror(errno)),
+                     {"apt-get install openmpi-bin"});
 }
 
 }  // namespace tessera

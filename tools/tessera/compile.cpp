@@ -29,7 +29,8 @@ std::int64_t parse_size(const std::string& text, const std::string& item) {
   std::int64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size() || value < 0) {
-    throw CompileError("--bind", str("'", text, "' in '", item, "' is not a size"), {"write --bind batch=8,sequence=16 or --bind input_ids=8x16"});
+    throw CompileError("--bind", str("'", text, "' in '", item, "' is not a size"),
+                       {"write --bind batch=8,sequence=16 or --bind input_ids=8x16"});
   }
   return value;
 }
@@ -39,19 +40,22 @@ void parse_bindings(const std::vector<std::string>& flags, ImportOptions& option
   for (const std::string& flag : flags) {
     for (const std::string& item : split(flag, ',')) {
       const std::size_t equals = item.rfind('=');
-      if (equals == std::string::npos || equals == 0) throw CompileError("--bind", str("expected NAME=SIZE, found '", item, "'"));
+      if (equals == std::string::npos || equals == 0)
+        throw CompileError("--bind", str("expected NAME=SIZE, found '", item, "'"));
       const std::string key = item.substr(0, equals);
       const std::vector<std::string> sizes = split(item.substr(equals + 1), 'x');
       if (sizes.size() == 1) {
         options.bindings[key] = parse_size(sizes[0], item);
       } else {
-        for (const std::string& size : sizes) options.input_shapes[key].push_back(parse_size(size, item));
+        for (const std::string& size : sizes)
+          options.input_shapes[key].push_back(parse_size(size, item));
       }
     }
   }
 }
 
-// With micro-batches the body runs on ceil(batch / N) samples: every input's leading dimension must be the batch.
+// With micro-batches the body runs on ceil(batch / N) samples: every input's leading dimension must
+// be the batch.
 void shrink_batch(const CompileFlags& flags, ImportOptions& options, std::int64_t& batch) {
   const std::int64_t count = flags.options.micro_batches;
   if (count == 1) return;
@@ -60,9 +64,13 @@ void shrink_batch(const CompileFlags& flags, ImportOptions& options, std::int64_
   for (const Arg& arg : forward.args()) {
     if (arg.kind != ArgKind::Input) continue;
     Shape shape = arg.value->type.shape;
-    if (shape.empty()) throw CompileError("--micro-batches", str("input %", arg.value->name, " has no batch dimension"));
+    if (shape.empty())
+      throw CompileError("--micro-batches",
+                         str("input %", arg.value->name, " has no batch dimension"));
     if (batch < 0) batch = shape[0];
-    if (shape[0] != batch) throw CompileError("--micro-batches", str("input %", arg.value->name, " has ", shape[0], " samples, another input ", batch));
+    if (shape[0] != batch)
+      throw CompileError("--micro-batches", str("input %", arg.value->name, " has ", shape[0],
+                                                " samples, another input ", batch));
     shape[0] = (batch + count - 1) / count;
     options.input_shapes[probe.module.notes.at("input." + arg.value->name)] = shape;
   }
@@ -104,8 +112,8 @@ void compile_model(const CompileFlags& flags) {
   if (flags.quiet) return;
   std::size_t steps = 0;
   for (const PlanFunc& func : plan.funcs) steps += func.steps.size();
-  std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", " << steps << " steps, " << plan.comms.size()
-            << " communicators, " << plan.arena_bytes << " bytes a rank\n";
+  std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", " << steps << " steps, "
+            << plan.comms.size() << " communicators, " << plan.arena_bytes << " bytes a rank\n";
 }
 
 }  // namespace tessera

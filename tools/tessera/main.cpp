@@ -2,10 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "frontend/import_onnx.h"
 #include "ir/base/check.h"
 #include "ir/base/diag.h"
 #include "tools/tessera/compile.h"
-#include "frontend/import_onnx.h"
 
 namespace tessera {
 namespace {
@@ -14,17 +14,22 @@ void add_compile(CLI::App& app, CompileFlags& f) {
   app.add_option("model", f.model, "The ONNX model")->required();
   app.add_flag("--train", f.train, "Compile a training step");
   app.add_flag("--infer", f.infer, "Compile the forward pass");
-  app.add_option("--bind", f.bind, "Sizes of symbolic dimensions or inputs: batch=8,sequence=16 or input_ids=8x16");
+  app.add_option("--bind", f.bind,
+                 "Sizes of symbolic dimensions or inputs: batch=8,sequence=16 or input_ids=8x16");
   app.add_option("--grid", f.grid, "The device grid: data=2,z=1,y=2,x=2")->required();
   app.add_option("--loss", f.options.loss, "cross_entropy, or output:NAME for a scalar output");
   app.add_option("--logits", f.options.logits, "The output that holds the logits");
   app.add_option("--labels", f.options.labels, "Name of the label input");
-  app.add_option("--optimizer", f.optimizer, "sgd, adam or adamw, with settings: adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1");
+  app.add_option("--optimizer", f.optimizer,
+                 "sgd, adam or adamw, with settings: "
+                 "adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1");
   app.add_option("--clip-norm", f.options.clip_norm, "Clip gradients by their global norm");
-  app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step")->check(CLI::PositiveNumber);
+  app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step")
+      ->check(CLI::PositiveNumber);
   app.add_option("--freeze", f.freeze, "Parameters to keep fixed (regular expression)");
   app.add_option("--trainable", f.trainable, "Initializers to train (regular expression)");
-  app.add_flag("--no-retie{false}", f.retie, "Keep a transposed copy of a lookup table as a parameter of its own");
+  app.add_flag("--no-retie{false}", f.retie,
+               "Keep a transposed copy of a lookup table as a parameter of its own");
   app.add_option("--dump-dir", f.dump_dir, "The module after each pass, as text");
   app.add_flag("--remarks", f.remarks, "Print what the compiler decided");
   app.add_option("-o,--output", f.output, "The plan's folder")->required();
