@@ -2,7 +2,6 @@
 
 #include <cctype>
 #include <charconv>
-#include <limits>
 
 #include "ir/base/diag.h"
 #include "ir/base/text.h"

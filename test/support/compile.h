@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "ir/base/diag.h"
 #include "ir/base/safetensors.h"
 #include "ir/base/text.h"
 #include "runtime/npy.h"

@@ -1,57 +1,40 @@
-// Runs a function on one device, op by op, with the kernels of runtime/cpu/evaluate.h: what any
-// compiled form of it must compute. For tests; nothing is planned, fused or reused.
+// Runs a logical function on one device, op by op, with the CPU kernels: the meaning that passes
+// must preserve.
 #pragma once
 #include <map>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
-#include "ir/base/text.h"
 #include "ir/graph.h"
 #include "runtime/cpu/evaluate.h"
 
 namespace tessera::test {
 
-// The results of `func` by their names (an updated argument by the argument's name). `args` holds
-// one tensor for each argument that is used, by the argument's name and of its global shape.
-// Collectives are not for one device.
+// Arguments by name -> results by name ("%w" for those that update argument %w).
 inline std::map<std::string, Tensor> interpret(const Module& module, const Func& func,
                                                const std::map<std::string, Tensor>& args) {
-  std::unordered_map<const Value*, Tensor> values;
+  std::map<const Value*, Tensor> values;
   for (const Arg& arg : func.args()) {
     const auto given = args.find(arg.value->name);
-    if (given == args.end()) {
-      TESSERA_CHECK(!func.has_uses(arg.value.get()), "no tensor for argument %", arg.value->name);
+    values[arg.value.get()] =
+        given != args.end() ? given->second : Tensor(arg.value->type.dtype, arg.value->type.shape);
+  }
+  for (const auto& op : func.ops()) {
+    if (op->kind == OpKind::Constant) {
+      values[op->result()] = module.constants.at(op->attrs.text("data"));
       continue;
     }
-    TESSERA_CHECK(given->second.shape() == arg.value->type.shape &&
-                      given->second.dtype() == arg.value->type.dtype,
-                  "argument %", arg.value->name, " has another type");
-    values[arg.value.get()] = given->second;
-  }
-  std::unordered_map<const Value*, std::size_t> reads_left;
-  for (const auto& op : func.ops()) {
-    for (const Value* operand : op->operands) ++reads_left[operand];
-  }
-  for (const FuncResult& result : func.results) ++reads_left[result.value];
-  for (const auto& op : func.ops()) {
-    std::vector<Tensor> operands, results;
+    std::vector<Tensor> operands;
     for (const Value* operand : op->operands) operands.push_back(values.at(operand));
-    if (op->kind == OpKind::Constant) {
-      results.push_back(module.constants.at(op->attrs.text("data")));
-    } else {
-      std::vector<Type> types;
-      for (const auto& result : op->results) types.push_back(result->type.logical());
-      results = evaluate(op->kind, op->attrs, operands, types);
-    }
-    for (std::size_t i = 0; i < results.size(); ++i) values[op->results[i].get()] = results[i];
-    for (const Value* operand : op->operands) {
-      if (--reads_left[operand] == 0) values.erase(operand);
-    }
+    std::vector<Type> types;
+    for (const auto& result : op->results) types.push_back(result->type);
+    const std::vector<Tensor> results = evaluate(op->kind, op->attrs, operands, types);
+    for (std::size_t i = 0; i < results.size(); ++i) values[op->result(i)] = results[i];
   }
-  std::map<std::string, Tensor> results;
-  for (const FuncResult& result : func.results) results[result.name] = values.at(result.value);
-  return results;
+  std::map<std::string, Tensor> outputs;
+  for (const FuncResult& result : func.results) {
+    outputs[(result.updates ? "%" : "") + result.name] = values.at(result.value);
+  }
+  return outputs;
 }
 
 }  // namespace tessera::test

@@ -33,7 +33,9 @@ TEST(Sharding, SeveralAxesCutOneAfterTheOther) {
       EXPECT_EQ(local_extent(n, {0}, kGrid, {d, 0, 0, 0}), outer);
       for (int z = 0; z < 2; ++z) {
         const Extent part = local_extent(n, axes, kGrid, {d, z, 0, 0});
-        if (part.size > 0) EXPECT_EQ(part.start, next);
+        if (part.size > 0) {
+          EXPECT_EQ(part.start, next);
+        }
         next += part.size;
       }
       EXPECT_EQ(next, outer.start +
