@@ -18,6 +18,7 @@ class DimBindings {
   // bound names. Throws CompileError that names dimension, input and flag when something is
   // unbound.
   std::int64_t resolve(const std::string& name, const std::string& where);
+  bool has(const std::string& name) const { return bindings_.contains(name); }
   // Throws when a binding was never used: a misspelt name must not pass silently.
   void check_all_used(const std::string& file) const;
   std::string text() const;  // batch=8, sequence=16

@@ -159,6 +159,8 @@ class Importer {
     for (int d = 0; d < proto.dim_size(); ++d) {
       const auto& dim = proto.dim(d);
       if (given != options_.input_shapes.end()) {
+        if (bindings_.has(dim.dim_param()))
+          bindings_.resolve(dim.dim_param(), place);  // a use of the binding
         if (given->second.size() != static_cast<std::size_t>(proto.dim_size())) {
           throw CompileError("--bind", str(quoted(input.name()), " has ", proto.dim_size(),
                                            " dimensions, ", given->second.size(), " are given"));

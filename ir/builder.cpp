@@ -94,7 +94,11 @@ Value* Builder::reshape(Value* value, Shape shape) {
 }
 
 Value* Builder::transpose(Value* value, Ints perm) {
-  if (std::ranges::is_sorted(perm) && perm.size() == value->type.rank()) return value;
+  bool identity = perm.size() == value->type.rank();
+  for (std::size_t i = 0; identity && i < perm.size(); ++i) {
+    identity = perm[i] == static_cast<std::int64_t>(i);
+  }
+  if (identity) return value;
   return emit(OpKind::Transpose, {value}, {{"perm", std::move(perm)}});
 }
 

@@ -117,6 +117,20 @@ bool Func::is_result(const Value* value) const {
 
 bool Func::has_uses(const Value* value) const { return !value->users.empty() || is_result(value); }
 
+bool Func::erase_unused_ops() {
+  bool changed = false;
+  for (auto it = ops_.end(); it != ops_.begin();) {  // from the end: one sweep suffices
+    Op* op = (--it)->get();
+    const bool used = std::ranges::any_of(
+        op->results, [&](const auto& result) { return has_uses(result.get()); });
+    if (used) continue;
+    it = std::next(it);
+    erase(op);
+    changed = true;
+  }
+  return changed;
+}
+
 std::string Func::unique_name(const std::string& base) {
   const std::string stem = base.empty() ? "v" : base;
   std::string candidate = stem;

@@ -97,6 +97,7 @@ class Func {
   void replace_all_uses(Value* old, Value* replacement);  // function results too
   bool has_uses(const Value* value) const;                // by ops or function results
   bool is_result(const Value* value) const;
+  bool erase_unused_ops();  // ops that no result depends on; returns whether there were any
 
   // A name derived from `base` that no value of the function has: base, base.1, base.2 ...
   std::string unique_name(const std::string& base);

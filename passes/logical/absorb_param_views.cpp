@@ -217,13 +217,7 @@ bool sweep(Module& module, Func& func) {
     if (hoist_unequal_slices(module, func, value))
       return true;  // `values` holds slices that are gone now
   }
-  for (auto it = func.ops().end(); it != func.ops().begin();) {  // what nobody reads any more
-    Op& op = **--it;
-    if (std::ranges::any_of(op.results, [&](const auto& r) { return func.has_uses(r.get()); }))
-      continue;
-    it = std::next(it);
-    func.erase(&op);
-  }
+  func.erase_unused_ops();
   std::vector<Value*> params;
   for (const Arg& arg : func.args()) {
     if (arg.kind == ArgKind::Param) params.push_back(arg.value.get());

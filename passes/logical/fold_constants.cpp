@@ -118,8 +118,10 @@ bool evaluate_op(Module& module, Op& op) {
   }
   const std::vector<Tensor> values = evaluate(op.kind, op.attrs, operands, types);
   Builder builder(module, op);
-  for (std::size_t i = 0; i < values.size(); ++i)
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    builder.set_name(op.result(i)->name);
     op.func->replace_all_uses(op.result(i), builder.constant(values[i]));
+  }
   op.func->erase(&op);
   return true;
 }

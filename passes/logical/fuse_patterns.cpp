@@ -20,32 +20,20 @@ constexpr Pattern kPatterns[] = {{"layer_norm", fuse_layer_norm},
                                  {"silu", fuse_silu},
                                  {"attention", fuse_attention}};
 
-// Unused ops would be matched again.
-void remove_unused(Func& func) {
-  for (auto it = func.ops().end(); it != func.ops().begin();) {
-    Op& op = **--it;
-    bool used = false;
-    for (const auto& result : op.results) used = used || func.has_uses(result.get());
-    if (used) continue;
-    it = std::next(it);
-    func.erase(&op);
-  }
-}
-
 }  // namespace
 
 bool fuse_patterns(Module& module, PassContext& context) {
   bool changed = false;
   for (const auto& func : module.funcs()) {
     for (const Pattern& pattern : kPatterns) {
-      remove_unused(*func);
+      func->erase_unused_ops();  // or they would be matched again
       int count = 0;
       for (auto it = func->ops().begin(); it != func->ops().end(); ++it)
         count += pattern.apply(module, **it) ? 1 : 0;
       if (count > 0) context.remark(str("fused ", count, " ", pattern.name));
       changed = changed || count > 0;
     }
-    remove_unused(*func);
+    func->erase_unused_ops();
   }
   return changed;
 }

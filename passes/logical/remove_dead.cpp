@@ -13,20 +13,6 @@
 namespace tessera {
 namespace {
 
-bool remove_dead_ops(Func& func) {
-  bool changed = false;
-  for (auto it = func.ops().end(); it != func.ops().begin();) {
-    Op& op = **--it;
-    const bool used = std::ranges::any_of(
-        op.results, [&](const auto& result) { return func.has_uses(result.get()); });
-    if (used) continue;
-    it = std::next(it);
-    func.erase(&op);
-    changed = true;
-  }
-  return changed;
-}
-
 bool updates(const Func& func, const std::string& arg) {
   return std::ranges::any_of(
       func.results, [&](const FuncResult& result) { return result.updates && result.name == arg; });
@@ -67,7 +53,7 @@ void remove_dead_constants(Module& module) {
 bool remove_dead(Module& module, PassContext& context) {
   bool changed = false;
   for (const auto& func : module.funcs()) {
-    changed |= remove_dead_ops(*func);
+    changed |= func->erase_unused_ops();
     changed |= remove_dead_args(module, *func, context);
   }
   remove_dead_constants(module);

@@ -10,6 +10,7 @@
 // Dimensions that an op needs whole, and the borders of the function, keep their sizes; a reshape
 // that would split one stays.
 #include <numeric>
+#include <set>
 
 #include "ir/base/text.h"
 #include "ir/builder.h"
@@ -39,7 +40,16 @@ class Refiner {
     for (const auto& [param, shape] : param_shapes) stand_in(param, shape);
     for (Op* op : old_ops) refine(*op);
     for (FuncResult& result : func_.results) result.value = refined_.at(result.value);
+    std::vector<std::pair<Value*, std::string>> names;  // the new values take over the names
+    for (const Op* op : old_ops) {
+      for (const auto& result : op->results)
+        names.emplace_back(refined_.at(result.get()), result->name);
+    }
     for (std::size_t i = old_ops.size(); i-- > 0;) func_.erase(old_ops[i]);
+    std::set<const Value*> named;
+    for (const auto& [value, name] : names) {
+      if (value->def != nullptr && named.insert(value).second) func_.rename(value, name);
+    }
     for (const auto& [param, shape] : param_shapes) adopt(param, shape);
     return true;
   }

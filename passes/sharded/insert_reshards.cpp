@@ -29,6 +29,7 @@ class Resharder {
       : module_(module), func_(func), context_(context) {}
 
   void run() {
+    func_.erase_unused_ops();  // expansions leave some
     for (auto it = func_.ops().begin(); it != func_.ops().end(); ++it) type_op(**it);
     for (FuncResult& result : func_.results) {
       Type type = result.value->type;
@@ -36,7 +37,7 @@ class Resharder {
       if (result.updates) type = func_.find_arg(result.name)->type;
       result.value = version(result.value, type, func_.ops().end(), "");
     }
-    remove_unused_sources();
+    func_.erase_unused_ops();  // sources that were made again
   }
 
  private:
@@ -150,15 +151,6 @@ class Resharder {
                           " needs dimension ", d, " of %", value->name, " whole: gathered over ",
                           module_.grid.text(value->type.cuts[d]), ", ",
                           largest_local_bytes(needed, module_.grid), " bytes on every rank"));
-    }
-  }
-
-  void remove_unused_sources() {
-    for (auto it = func_.ops().end(); it != func_.ops().begin();) {
-      Op& op = **--it;
-      if (!is_source(&op) || func_.has_uses(op.result())) continue;
-      it = std::next(it);
-      func_.erase(&op);
     }
   }
 
