@@ -147,10 +147,10 @@ class Session {
       const double norm = executor_.scalar_output("update", "grad_norm");
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
       if (log.is_open())
-        log << nlohmann::json{{"step", state.step},
-                              {"loss", loss},
-                              {"grad_norm", norm},
-                              {"seconds", seconds}}
+        log << nlohmann::ordered_json{{"step", state.step},
+                                      {"loss", loss},
+                                      {"grad_norm", norm},
+                                      {"seconds", seconds}}
                    .dump()
             << "\n"
             << std::flush;

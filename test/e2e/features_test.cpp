@@ -176,6 +176,18 @@ TEST(TokenStreams, DoNotDependOnTheGrid) {
   EXPECT_NEAR(losses[2], losses[0], 1e-5);
 }
 
+TEST(Check, ComparesWithOneDevice) {
+  const ModelCase model("llama_dynamo");
+  const Scratch scratch;
+  compile_model(model.training("data=1,z=2,y=4,x=1", scratch / "plan"));
+  const Finished done =
+      shell(str(tool("tessera-run"), " ", (scratch / "plan").string(),
+                " --check --input input_ids=", (model.folder / "input_ids.npy").string(),
+                " --input labels=", (model.folder / "labels.npy").string()));
+  EXPECT_EQ(done.code, 0) << done.output;
+  EXPECT_NE(done.output.find("agrees with one device"), std::string::npos) << done.output;
+}
+
 struct Mistake {
   const char* name;
   std::string line;

@@ -7,6 +7,7 @@
 #include "ir/base/text.h"
 #include "runtime/cpu/threads.h"
 #include "runtime/session.h"
+#include "tools/tessera-run/check.h"
 #include "tools/tessera-run/launch.h"
 
 namespace tessera {
@@ -30,7 +31,7 @@ struct Flags {
   std::vector<std::string> inputs, outputs;
   std::string ranks;
   double timeout = 300;
-  bool list = false;
+  bool list = false, check = false;
   std::uint64_t random_seed = 0;
 };
 
@@ -61,6 +62,7 @@ void add_flags(CLI::App& app, Flags& f) {
   app.add_flag("--no-verify-weights{false}", s.verify_weights, "Do not check the weights' hashes");
   app.add_option("--timeout", f.timeout, "Seconds that a rank waits for others");
   app.add_flag("--quiet", s.quiet, "Print nothing but errors");
+  app.add_flag("--check", f.check, "Compare the first step with the same program on one device");
   app.add_flag("--list", f.list, "List the plan's inputs and outputs and stop");
 }
 
@@ -106,6 +108,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   const Timeout timeout(flags.timeout);
+  if (flags.check) return check_plan(plan, flags.session, timeout);
   return launched_by_mpi() && flags.ranks != "local" ? run_mpi(plan, flags.session, timeout)
                                                      : run_local(plan, flags.session, timeout);
 }
