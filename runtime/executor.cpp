@@ -143,7 +143,7 @@ void Executor::run(std::string_view func) {
     if (world_.abort_flag().is_set()) throw Aborted();
     const auto start = trace != nullptr ? Trace::Clock::now() : Trace::Clock::time_point{};
     try {
-      step.run();
+      stream_->enqueue(step.run);  // the inline stream: runs at once, on this thread
     } catch (const Aborted&) {
       throw;
     } catch (const CompileError& error) {

@@ -10,17 +10,19 @@ std::string Trace::json(Clock::time_point origin) const {
   const auto microseconds = [&](Clock::time_point t) {
     return std::chrono::duration<double, std::micro>(t - origin).count();
   };
-  std::string text = nlohmann::json{{"name", "process_name"},
-                                    {"ph", "M"},
-                                    {"pid", rank_},
-                                    {"args", {{"name", "rank " + std::to_string(rank_)}}}}
-                         .dump();
+  const auto metadata = [&](const char* name, const std::string& value) {
+    return nlohmann::json{
+        {"name", name}, {"ph", "M"}, {"pid", rank_}, {"tid", 0}, {"args", {{"name", value}}}}
+        .dump();
+  };
+  std::string text = metadata("process_name", "rank " + std::to_string(rank_)) + ",\n" +
+                     metadata("thread_name", "compute");
   for (const Event& event : events_) {
     const nlohmann::json item{{"name", event.name},
                               {"cat", event.category},
                               {"ph", "X"},
                               {"pid", rank_},
-                              {"tid", "compute"},
+                              {"tid", 0},
                               {"ts", microseconds(event.start)},
                               {"dur", microseconds(event.end) - microseconds(event.start)}};
     text += ",\n" + item.dump();
