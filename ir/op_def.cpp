@@ -20,18 +20,6 @@ constexpr std::array<const OpDef*, kOpCount> kDefs{
                      str(mnemonic(op.kind), ": ", what));
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts(1);
-  for (char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 // Spells "..." as `leading` in a row's term.
 std::string spelled(const std::string& term, const std::string& leading) {
   return term.starts_with("...") ? leading + term.substr(3) : term;

@@ -30,59 +30,6 @@ std::vector<GridAxis> parse_grid_axes(Lexer& lexer) {
   return axes;
 }
 
-void store_element(Lexer& lexer, Tensor& tensor, std::int64_t i) {
-  const auto at = static_cast<std::size_t>(i);
-  switch (tensor.dtype()) {
-    case DType::F32:
-      tensor.mutable_view<float>()[at] = static_cast<float>(lexer.number("a constant"));
-      return;
-    case DType::F64:
-      tensor.mutable_view<double>()[at] = lexer.number("a constant");
-      return;
-    case DType::F16:
-      tensor.mutable_view<std::uint16_t>()[at] =
-          float_to_half(static_cast<float>(lexer.number("a constant")));
-      return;
-    case DType::BF16:
-      tensor.mutable_view<std::uint16_t>()[at] =
-          float_to_bfloat(static_cast<float>(lexer.number("a constant")));
-      return;
-    case DType::I64:
-      tensor.mutable_view<std::int64_t>()[at] = lexer.integer("a constant");
-      return;
-    case DType::I32:
-      tensor.mutable_view<std::int32_t>()[at] =
-          static_cast<std::int32_t>(lexer.integer("a constant"));
-      return;
-    case DType::I16:
-      tensor.mutable_view<std::int16_t>()[at] =
-          static_cast<std::int16_t>(lexer.integer("a constant"));
-      return;
-    case DType::I8:
-    case DType::U8:
-    case DType::Bool:
-      tensor.mutable_view<std::uint8_t>()[at] =
-          static_cast<std::uint8_t>(lexer.integer("a constant"));
-      return;
-  }
-}
-
-// Elements are appended while they are read, so a declared size alone allocates nothing beyond the
-// text's own length.
-Tensor parse_elements(Lexer& lexer, const Type& type) {
-  const std::int64_t count = elements(type.shape);
-  constexpr std::int64_t kMaxInline = 1 << 26;
-  if (count > kMaxInline) lexer.fail(str("a constant of ", count, " elements cannot be inline"));
-  Tensor tensor(type.dtype, type.shape);
-  lexer.expect("(");
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i > 0) lexer.expect(",");
-    store_element(lexer, tensor, i);
-  }
-  lexer.expect(")");
-  return tensor;
-}
-
 class ModuleParser {
  public:
   ModuleParser(const std::string& text, const std::string& file, const ConstantLoader& loader)

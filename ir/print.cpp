@@ -1,29 +1,10 @@
 #include "ir/print.h"
 
-#include <charconv>
-
 #include "ir/base/lexer.h"
 #include "ir/base/text.h"
 
 namespace tessera {
 namespace {
-
-std::string float_text(float value) {  // shortest text that reads back as the same float
-  char buffer[32];
-  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
-  std::string text(buffer, result.ptr);
-  if (text == "-nan") text = "nan";
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return text;
-}
-
-std::string element_text(const Tensor& tensor, std::int64_t i) {
-  const auto at = static_cast<std::size_t>(i);
-  if (tensor.dtype() == DType::F32) return float_text(tensor.view<float>()[at]);
-  if (is_float(tensor.dtype())) return number_text(tensor.number(i));
-  if (tensor.dtype() == DType::I64) return str(tensor.view<std::int64_t>()[at]);
-  return str(static_cast<std::int64_t>(tensor.number(i)));
-}
 
 std::string loops_text(const LoopAxes& loops, const Grid& grid) {
   std::string text;
@@ -63,10 +44,7 @@ std::string to_text(const Func& func, const Grid& grid) {
 }  // namespace
 
 std::string constant_text(const Tensor& tensor) {
-  std::string text = str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " (");
-  for (std::int64_t i = 0; i < tensor.size(); ++i)
-    text += str(i == 0 ? "" : ",", element_text(tensor, i));
-  return text + ")";
+  return str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " ", elements_text(tensor));
 }
 
 std::string to_text(const Op& op, const Grid& grid) {

@@ -104,53 +104,10 @@ class PlanParser {
       plan_.constants[key] = read_safetensor(folder_ / kPlanConstantsFile, found->second);
       return;
     }
-    if (elements(type.shape) > kPlanInlineConstant)
+    if (elements(type.shape) > kPlanInlineConstant) {
       lexer_.fail("the constant is too large to be inline");
-    Tensor tensor(type.dtype, type.shape);
-    lexer_.expect("(");
-    for (std::int64_t i = 0; i < tensor.size(); ++i) {
-      if (i > 0) lexer_.expect(",");
-      store(tensor, i);
     }
-    lexer_.expect(")");
-    plan_.constants[key] = tensor;
-  }
-
-  void store(Tensor& tensor, std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
-    switch (tensor.dtype()) {
-      case DType::I64:
-        tensor.mutable_view<std::int64_t>()[at] = lexer_.integer("a constant");
-        return;
-      case DType::F64:
-        tensor.mutable_view<double>()[at] = lexer_.number("a constant");
-        return;
-      case DType::F32:
-        tensor.mutable_view<float>()[at] = static_cast<float>(lexer_.number("a constant"));
-        return;
-      case DType::I32:
-        tensor.mutable_view<std::int32_t>()[at] =
-            static_cast<std::int32_t>(lexer_.number("a constant"));
-        return;
-      case DType::I16:
-        tensor.mutable_view<std::int16_t>()[at] =
-            static_cast<std::int16_t>(lexer_.number("a constant"));
-        return;
-      case DType::I8:
-      case DType::U8:
-      case DType::Bool:
-        tensor.mutable_view<std::uint8_t>()[at] =
-            static_cast<std::uint8_t>(lexer_.number("a constant"));
-        return;
-      case DType::F16:
-        tensor.mutable_view<std::uint16_t>()[at] =
-            float_to_half(static_cast<float>(lexer_.number("a constant")));
-        return;
-      case DType::BF16:
-        tensor.mutable_view<std::uint16_t>()[at] =
-            float_to_bfloat(static_cast<float>(lexer_.number("a constant")));
-        return;
-    }
+    plan_.constants[key] = parse_elements(lexer_, type);
   }
 
   void parse_func() {

@@ -65,14 +65,7 @@ std::string const_text(const std::string& key, const Tensor& tensor) {
                          to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " = ");
   if (tensor.size() > kPlanInlineConstant)
     return text + str("file ", quoted(kPlanConstantsFile), "\n");
-  text += "(";
-  for (std::int64_t i = 0; i < tensor.size(); ++i) {
-    const std::string value = tensor.dtype() == DType::I64
-                                  ? str(tensor.view<std::int64_t>()[static_cast<std::size_t>(i)])
-                                  : number_text(tensor.number(i));
-    text += str(i > 0 ? "," : "", value);
-  }
-  return text + ")\n";
+  return text + elements_text(tensor) + "\n";
 }
 
 }  // namespace

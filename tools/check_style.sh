@@ -29,7 +29,7 @@ layer "frontend" 'ir/|frontend/|runtime/cpu/evaluate\.h'
 layer "passes" 'ir/|passes/|runtime/cpu/evaluate\.h'
 layer "codegen" 'ir/|codegen/|runtime/plan\.h'
 layer "runtime" 'ir/base/|runtime/'
-layer "tools/tessera-run" 'ir/base/|runtime/|tools/tessera-run/'
+layer "tools/tessera-run" 'ir/base/|runtime/|tools/tessera-run/|tools/guarded\.h'
 only() {  # only PATTERN WHERE: an include that may occur in few places
   local found
   found=$(grep -nE "#include <$1" "${sources[@]}" | grep -vE "^($2)")

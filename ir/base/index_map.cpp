@@ -6,22 +6,6 @@
 #include "ir/base/text.h"
 
 namespace tessera {
-namespace {
-
-std::vector<std::string> split_terms(std::string_view text) {
-  std::vector<std::string> terms(1);
-  for (char c : text) {
-    if (c == ',') {
-      terms.emplace_back();
-    } else {
-      terms.back() += c;
-    }
-  }
-  return terms;
-}
-
-}  // namespace
-
 std::string IndexMap::loops() const {
   std::string seen;
   for (const auto* side : {&operands, &results}) {
@@ -41,7 +25,7 @@ IndexMap parse_index_map(std::string_view text, const std::string& where) {
   if (arrow == std::string_view::npos) {
     throw CompileError(where, str("index map \"", text, "\" has no ->"));
   }
-  IndexMap map{split_terms(text.substr(0, arrow)), split_terms(text.substr(arrow + 2)), "", ""};
+  IndexMap map{split(text.substr(0, arrow), ','), split(text.substr(arrow + 2), ','), "", ""};
   for (const auto* side : {&map.operands, &map.results}) {
     for (const std::string& term : *side) {
       for (char loop : term) {

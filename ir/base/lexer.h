@@ -6,6 +6,7 @@
 
 #include "ir/base/attr.h"
 #include "ir/base/op_kind.h"
+#include "ir/base/tensor.h"
 #include "ir/base/type.h"
 #include "ir/base/weights.h"
 
@@ -73,6 +74,10 @@ Type parse_type(Lexer& lexer, const Grid& grid);  // f32[64{data,z}, 512{y}] par
 AttrList parse_attrs(Lexer& lexer, OpKind kind, const Grid& grid);
 std::string attrs_text(const AttrList& attrs, OpKind kind,
                        const Grid& grid);  // " over z dim 1", or empty
+
+// (1,-2,3): the elements of a small tensor. Floats print shortest and read back exactly.
+std::string elements_text(const Tensor& tensor);
+Tensor parse_elements(Lexer& lexer, const Type& type);
 
 // "file" "tensor" offset 12 bytes 64 : f32[4,4] view slice(0,0,2) permute(1,0) sha256 "..." frozen
 // aliases("a","b")

@@ -1,8 +1,10 @@
-// The only string formatting helpers: str(a, b, ...) concatenates, join(range, sep) lists.
+// The only string helpers: str(a, b, ...) concatenates, join(range, sep) lists, split is its
+// inverse.
 #pragma once
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -30,6 +32,19 @@ template <class Range>
 std::string join(const Range& range, std::string_view separator) {
   return join(
       range, separator, [](const auto& element) -> const auto& { return element; });
+}
+
+// "a,b" -> {"a", "b"}; always at least one part.
+inline std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
 }
 
 }  // namespace tessera

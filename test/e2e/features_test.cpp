@@ -176,6 +176,33 @@ TEST(TokenStreams, DoNotDependOnTheGrid) {
   EXPECT_NEAR(losses[2], losses[0], 1e-5);
 }
 
+std::map<std::string, Tensor> gradients_with(const CompileFlags& flags, const ModelCase& model,
+                                             const Scratch& scratch) {
+  compile_model(flags);
+  SessionOptions session = model.session(flags.output, true);
+  session.dump_gradients = scratch / "grads";
+  EXPECT_EQ(run(session), 0);
+  return read_safetensors(session.dump_gradients);
+}
+
+// What is trained is the user's choice: frozen parameters have no gradient, untied copies have one
+// each.
+TEST(Parameters, CanBeFrozenAndKeptApart) {
+  const ModelCase model("gpt2_tiny");
+  const Scratch scratch;
+  CompileFlags flags = model.training("data=1,z=1,y=2,x=2", scratch / "plan");
+  const std::size_t all = model.info.at("parameters").size();
+  flags.freeze = {"^wpe", "ln_f"};
+  const auto frozen = gradients_with(flags, model, scratch);
+  EXPECT_EQ(frozen.size(), all - 3);
+  EXPECT_FALSE(frozen.contains("wpe.weight"));
+  flags.freeze = {};
+  flags.retie = false;
+  EXPECT_EQ(gradients_with(flags, model, scratch).size(), all + 1);
+  flags.freeze = {"no such parameter"};
+  EXPECT_THROW(compile_model(flags), CompileError);
+}
+
 TEST(Check, ComparesWithOneDevice) {
   const ModelCase model("llama_dynamo");
   const Scratch scratch;

@@ -1,9 +1,7 @@
 // tessera-opt: text -> passes -> text, for looking at any pass.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 
-#include "ir/base/check.h"
 #include "ir/base/diag.h"
 #include "ir/base/file.h"
 #include "ir/base/text.h"
@@ -11,6 +9,7 @@
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/pass_manager.h"
+#include "tools/guarded.h"
 
 namespace tessera {
 namespace {
@@ -68,12 +67,8 @@ int run(int argc, char** argv) {
   app.add_option("--optimizer", f.optimizer, "adamw:lr=1e-3,...");
   app.add_option("--clip-norm", f.options.clip_norm, "Clip gradients by their global norm");
   app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step");
-  try {
-    std::ranges::reverse(args);
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  std::ranges::reverse(args);
+  if (const auto code = parse_command_line(app, args)) return *code;
   if (f.list) {
     list_passes();
     return 0;
@@ -102,13 +97,5 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  try {
-    return tessera::run(argc, argv);
-  } catch (const tessera::CompileError& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 4;
-  }
+  return tessera::guarded([&] { return tessera::run(argc, argv); });
 }

@@ -1,12 +1,11 @@
 // tessera-run: runs a plan, with ranks as threads of this process, or one MPI process each.
-#include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "ir/base/check.h"
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
 #include "runtime/cpu/threads.h"
 #include "runtime/session.h"
+#include "tools/guarded.h"
 #include "tools/tessera-run/check.h"
 #include "tools/tessera-run/launch.h"
 
@@ -89,11 +88,7 @@ int run(int argc, char** argv) {
   Flags flags;
   CLI::App app("Runs a Tessera plan.", "tessera-run");
   add_flags(app, flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (const std::string missing = cpu::missing_instructions(); !missing.empty())
     throw CompileError("", str("this processor lacks ", missing));
   if (app.count("--random-weights") > 0) flags.session.random_weights = flags.random_seed;
@@ -117,16 +112,9 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  try {
-    return tessera::run(argc, argv);
-  } catch (const tessera::CompileError& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  } catch (const tessera::WorldError& error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return 3;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 4;
-  }
+  return tessera::guarded([&] { return tessera::run(argc, argv); },
+                          [](const std::exception& error) {
+                            return dynamic_cast<const tessera::WorldError*>(&error) != nullptr ? 3
+                                                                                               : 4;
+                          });
 }

@@ -1,10 +1,9 @@
 // tessera: the compiler's command line.
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "frontend/import_onnx.h"
-#include "ir/base/check.h"
 #include "ir/base/diag.h"
+#include "tools/guarded.h"
 #include "tools/tessera/compile.h"
 
 namespace tessera {
@@ -43,11 +42,7 @@ int run(int argc, char** argv) {
   CLI::App* compile_command = app.add_subcommand("compile", "Compile a model into a plan");
   add_compile(*compile_command, flags);
   app.require_subcommand(0, 1);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (list_ops) {
     for (const std::string& op : supported_ops()) std::cout << op << "\n";
     return 0;
@@ -64,13 +59,5 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  try {
-    return tessera::run(argc, argv);
-  } catch (const tessera::CompileError& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 4;
-  }
+  return tessera::guarded([&] { return tessera::run(argc, argv); });
 }
