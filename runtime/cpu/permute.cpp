@@ -35,13 +35,8 @@ std::vector<Dim> collapsed(const std::vector<std::int64_t>& shape,
 template <class T, bool kGather>
 void copy_dims(const std::vector<Dim>& dims, std::size_t d, T* strided, T* dense) {
   const Dim& dim = dims[d];
-  const auto move = [&](T* s, T* t) {
-    if constexpr (kGather) {
-      *t = *s;
-    } else {
-      *s = *t;
-    }
-  };
+  // By memcpy: a weight may lie anywhere in its file, so the strided side need not be aligned.
+  const auto move = [](T* s, T* t) { std::memcpy(kGather ? t : s, kGather ? s : t, sizeof(T)); };
   if (d + 1 == dims.size()) {
     if (dim.strided == 1) {
       std::memcpy(kGather ? dense : strided, kGather ? strided : dense,
