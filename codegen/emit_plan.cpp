@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/emit_func.h"
+#include "ir/base/diag.h"
 #include "ir/base/sha256.h"
 #include "ir/base/text.h"
 
@@ -81,6 +82,12 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
     plan.arena_bytes = std::max(plan.arena_bytes, base);
     plan.funcs.push_back(
         FuncEmitter(module, *func, args, plan.comms).run(base, kAlignment, plan.arena_bytes));
+  }
+  if (plan.arena_bytes > kMaxArenaBytes) {
+    throw CompileError(plan.model,
+                       str("a rank would need ", plan.arena_bytes, " bytes, more than ",
+                           kMaxArenaBytes, ", the limit of a plan"),
+                       {"a grid that cuts more, or smaller sizes with --bind"});
   }
   hash_weights(plan, options);
   return plan;

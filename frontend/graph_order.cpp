@@ -32,7 +32,8 @@ std::vector<int> topological_order(const onnx::GraphProto& graph, const std::str
     for (const std::string& output : graph.node(n).output()) {
       if (output.empty()) continue;
       if (!producer.emplace(output, n).second)
-        throw CompileError(where, str("the name ", quoted(output), " is the output of two nodes"));
+        throw CompileError(where,
+                           str("the name ", in_quotes(output), " is the output of two nodes"));
     }
   }
   std::vector<std::vector<int>> followers(static_cast<std::size_t>(graph.node_size()));

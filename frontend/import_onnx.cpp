@@ -128,7 +128,7 @@ class Importer {
   void define(const std::string& name, Value* value) {
     if (name.empty()) return;
     if (!values_.emplace(name, value).second)
-      throw CompileError(where(), str("the name ", quoted(name), " is defined twice"));
+      throw CompileError(where(), str("the name ", in_quotes(name), " is defined twice"));
   }
 
   void add_inputs(const onnx::GraphProto& graph) {
@@ -136,7 +136,7 @@ class Importer {
     for (const auto& tensor : graph.initializer()) initializers.insert(tensor.name());
     for (const auto& input : graph.input()) {
       if (initializers.contains(input.name())) continue;
-      const std::string place = str(where(), ": input ", quoted(input.name()));
+      const std::string place = str(where(), ": input ", in_quotes(input.name()));
       if (!input.type().has_tensor_type()) throw CompileError(place, "is not a tensor");
       const DType dtype = dtype_of(input.type().tensor_type().elem_type(), place);
       Value* arg = func().add_arg(sanitised_name(input.name()),
@@ -147,7 +147,7 @@ class Importer {
     }
     for (const auto& [name, shape] : options_.input_shapes) {
       if (!shaped.contains(name))
-        throw CompileError("--bind", str("the model has no input ", quoted(name)),
+        throw CompileError("--bind", str("the model has no input ", in_quotes(name)),
                            {str("inputs: ", join(shaped, ", "))});
     }
   }
@@ -162,7 +162,7 @@ class Importer {
         if (bindings_.has(dim.dim_param()))
           bindings_.resolve(dim.dim_param(), place);  // a use of the binding
         if (given->second.size() != static_cast<std::size_t>(proto.dim_size())) {
-          throw CompileError("--bind", str(quoted(input.name()), " has ", proto.dim_size(),
+          throw CompileError("--bind", str(in_quotes(input.name()), " has ", proto.dim_size(),
                                            " dimensions, ", given->second.size(), " are given"));
         }
         shape.push_back(given->second[static_cast<std::size_t>(d)]);
@@ -188,7 +188,7 @@ class Importer {
     std::map<std::string, const onnx::TensorProto*> tensors;
     for (const auto& tensor : graph.initializer()) {
       if (!tensors.emplace(tensor.name(), &tensor).second)
-        throw CompileError(where(), str("two initializers are called ", quoted(tensor.name())));
+        throw CompileError(where(), str("two initializers are called ", in_quotes(tensor.name())));
     }
     // Equal initializers are stored once and reached through Identity nodes that bear the other
     // parameters' names.
@@ -210,7 +210,7 @@ class Importer {
       if (!rules.role(tensor.name()).parameter) {
         define(tensor.name(), add_constant(tensor));
         result_.remarks.push_back(
-            str("constant ", quoted(tensor.name()), ": ", rules.role(tensor.name()).reason));
+            str("constant ", in_quotes(tensor.name()), ": ", rules.role(tensor.name()).reason));
         continue;
       }
       for (const std::string& name : renamed[tensor.name()])
@@ -226,24 +226,24 @@ class Importer {
       if (!read_directly.contains(copy)) continue;
       define(copy, tie.transposed ? builder_.transpose(table, {1, 0}) : table);
       result_.module.weights.at(table->name).aliases.push_back(copy);
-      result_.remarks.push_back(str("tied ", quoted(copy), ": ",
+      result_.remarks.push_back(str("tied ", in_quotes(copy), ": ",
                                     tie.transposed ? "a transposed" : "a", " copy of ",
-                                    quoted(tie.table), ", one parameter"));
+                                    in_quotes(tie.table), ", one parameter"));
     }
   }
 
   Value* add_constant(const onnx::TensorProto& tensor) {
-    const Shape shape = shape_of(tensor, str(where(), ": tensor ", quoted(tensor.name())));
+    const Shape shape = shape_of(tensor, str(where(), ": tensor ", in_quotes(tensor.name())));
     constexpr std::int64_t kLargestConstant = 1 << 28;
     if (elements(shape) > kLargestConstant)
-      throw CompileError(where(), str("constant ", quoted(tensor.name()), " is too large"),
+      throw CompileError(where(), str("constant ", in_quotes(tensor.name()), " is too large"),
                          {"make it a parameter with --trainable"});
     return builder_.constant(file_.read(tensor));
   }
 
   Value* add_parameter(const onnx::TensorProto& tensor, const std::string& name,
                        const std::string& reason) {
-    const std::string place = str(where(), ": tensor ", quoted(tensor.name()));
+    const std::string place = str(where(), ": tensor ", in_quotes(tensor.name()));
     WeightSource source;
     source.tensor = name;
     source.dtype = dtype_of(tensor.data_type(), place);
@@ -267,7 +267,7 @@ class Importer {
         func().add_arg(sanitised_name(name), Type(source.dtype, source.shape), ArgKind::Param);
     result_.module.weights[arg->name] = source;
     result_.remarks.push_back(
-        str("parameter ", quoted(name), " ", to_text(arg->type, Grid()), ": ", reason));
+        str("parameter ", in_quotes(name), " ", to_text(arg->type, Grid()), ": ", reason));
     return arg;
   }
 
@@ -276,7 +276,7 @@ class Importer {
     const auto found = values_.find(name);
     if (found == values_.end())
       throw CompileError(str(where(), ": node '", name_of(node), "'"),
-                         str("input ", quoted(name), " is not defined"));
+                         str("input ", in_quotes(name), " is not defined"));
     return found->second;
   }
 
@@ -356,7 +356,7 @@ class Importer {
     for (const auto& output : graph.output()) {
       const auto found = values_.find(output.name());
       if (found == values_.end())
-        throw CompileError(where(), str("output ", quoted(output.name()), " is not defined"));
+        throw CompileError(where(), str("output ", in_quotes(output.name()), " is not defined"));
       func().results.push_back({found->second, output.name(), false});
     }
   }

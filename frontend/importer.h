@@ -47,9 +47,6 @@ class Node {
   Ints attr_ints(const char* name, const Ints& fallback = {}) const;
   std::vector<double> attr_floats(const char* name) const;
   std::optional<Tensor> attr_tensor(const char* name) const;
-  std::int64_t attr_dtype(const char* name, std::int64_t fallback) const {
-    return attr(name, fallback);
-  }
 
   [[noreturn]] void fail(const std::string& message, std::vector<std::string> notes = {}) const;
   // axis in [-rank, rank) -> [0, rank)

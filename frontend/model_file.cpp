@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <onnx/onnx_pb.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <fstream>
 
 #include "ir/base/diag.h"
+#include "ir/base/file.h"
 #include "ir/base/text.h"
 
 namespace tessera {
@@ -17,36 +17,6 @@ namespace {
 
 constexpr std::uint64_t kInlineRawData = 1024;  // larger raw_data is not copied
 constexpr std::uint64_t kMaxProtoBytes = 1u << 30;
-
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) throw CompileError(path.string(), "cannot open the file", {std::strerror(errno)});
-    struct stat info {};
-    const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    if (regular && info.st_size > 0) {
-      size_ = static_cast<std::size_t>(info.st_size);
-      void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-      data_ = mapped == MAP_FAILED ? nullptr : static_cast<const std::uint8_t*>(mapped);
-    }
-    ::close(fd);
-    if (!regular || data_ == nullptr)
-      throw CompileError(path.string(), "is not a readable regular file, or is empty");
-  }
-  ~MappedFile() {
-    if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  const std::uint8_t* data() const { return data_; }
-  std::size_t size() const { return size_; }
-
- private:
-  const std::uint8_t* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // Copies protobuf wire data, leaving out the large raw_data of graph.initializer and noting where
 // it lies.
@@ -67,7 +37,7 @@ class ShallowCopy {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       if (at >= end) refuse();
-      const std::uint8_t byte = file_.data()[at++];
+      const auto byte = std::to_integer<std::uint8_t>(file_.data()[at++]);
       value |= static_cast<std::uint64_t>(byte & 127u) << shift;
       if ((byte & 128u) == 0) return value;
     }
@@ -138,7 +108,7 @@ std::uint64_t parse_number(const std::string& text, const std::string& key,
   std::uint64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size()) {
-    throw CompileError(where, str("external data ", key, " ", quoted(text), " is not a number"));
+    throw CompileError(where, str("external data ", key, " ", in_quotes(text), " is not a number"));
   }
   return value;
 }
@@ -152,7 +122,7 @@ int open_beside(const std::filesystem::path& folder, const std::string& location
   for (const auto& part : relative) inside = inside && part != ".." && part != ".";
   if (!inside) {
     throw CompileError(where,
-                       str("external data location ", quoted(location.substr(0, 200)),
+                       str("external data location ", in_quotes(location.substr(0, 200)),
                            " leaves the model's folder"),
                        {"locations are relative paths below the model's folder"});
   }
@@ -167,13 +137,13 @@ int open_beside(const std::filesystem::path& folder, const std::string& location
     fd = next;
   }
   if (fd < 0)
-    throw CompileError(where, str("cannot open external data ", quoted(location)),
+    throw CompileError(where, str("cannot open external data ", in_quotes(location)),
                        {std::strerror(errno), "symbolic links are not followed"});
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1) {
     ::close(fd);
     throw CompileError(
-        where, str("external data ", quoted(location), " is not a regular file with one name"));
+        where, str("external data ", in_quotes(location), " is not a regular file with one name"));
   }
   return fd;
 }
@@ -220,7 +190,7 @@ const onnx::GraphProto& ModelFile::model_graph() const { return proto_->graph();
 
 std::pair<std::string, ByteRange> ModelFile::external_location(
     const onnx::TensorProto& tensor) const {
-  const std::string where = str(path_.string(), ": tensor ", quoted(tensor.name()));
+  const std::string where = str(path_.string(), ": tensor ", in_quotes(tensor.name()));
   std::string location;
   ByteRange range;
   bool has_length = false;
@@ -255,7 +225,7 @@ std::pair<std::string, ByteRange> ModelFile::location(const onnx::TensorProto& t
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) return external_location(tensor);
   const auto raw = raw_.find(tensor.name());
   if (raw == raw_.end()) return {"", {}};
-  const std::string where = str(path_.string(), ": tensor ", quoted(tensor.name()));
+  const std::string where = str(path_.string(), ": tensor ", in_quotes(tensor.name()));
   const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) *
                                  byte_size(dtype_of(tensor.data_type(), where));
   if (raw->second.size != expected) {
@@ -266,7 +236,7 @@ std::pair<std::string, ByteRange> ModelFile::location(const onnx::TensorProto& t
 }
 
 Tensor ModelFile::read(const onnx::TensorProto& tensor) const {
-  const std::string where = str(path_.string(), ": tensor ", quoted(tensor.name()));
+  const std::string where = str(path_.string(), ": tensor ", in_quotes(tensor.name()));
   Tensor result(dtype_of(tensor.data_type(), where), shape_of(tensor, where));
   const auto [file, range] = location(tensor);
   if (tensor.has_raw_data() && file.empty()) {  // a tensor of an attribute

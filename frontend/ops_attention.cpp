@@ -7,10 +7,6 @@
 namespace tessera {
 namespace {
 
-struct Heads {
-  std::int64_t count, size;
-};
-
 // [b, s, heads * d] or [b, heads, s, d] -> [b, s, heads, d]
 Value* by_heads(Node& n, Value* x, const char* attr) {
   if (x->type.rank() == 4) return n.b.transpose(x, {0, 2, 1, 3});

@@ -40,8 +40,15 @@ void cast(Node& n) {
 }
 void cast_like(Node& n) { cast_to(n, n.in(1)->type.dtype); }
 
-void pow(Node& n) {  // the exponent may have another type: the result has the base's
-  n.set(0, binary(n, OpKind::Pow, n.in(0), n.b.cast(n.in(1), n.in(0)->type.dtype)));
+// The exponent may have another type; the result has the base's.
+void pow(Node& n) {
+  Value* base = n.in(0);
+  Value* exponent = n.in(1);
+  const DType dtype = base->type.dtype;
+  const DType computed =
+      !is_float(dtype) && is_float(exponent->type.dtype) ? exponent->type.dtype : dtype;
+  Value* power = binary(n, OpKind::Pow, n.b.cast(base, computed), n.b.cast(exponent, computed));
+  n.set(0, n.b.cast(power, dtype));
 }
 
 void mod(Node& n) {
@@ -95,7 +102,7 @@ void elu(Node& n) {
 void gelu(Node& n) {
   const std::string approximate = n.attr("approximate", std::string("none"));
   if (approximate != "none" && approximate != "tanh")
-    n.fail(str("approximate ", quoted(approximate), " is unknown"));
+    n.fail(str("approximate ", in_quotes(approximate), " is unknown"));
   n.set(0, n.b.emit(approximate == "tanh" ? OpKind::GeluTanh : OpKind::Gelu, {n.in(0)}));
 }
 

@@ -7,11 +7,29 @@
 namespace tessera {
 namespace {
 
-// Indices may count from the end. Graph inputs are token ids, which the runtime checks to be in
-// range; other indices that are not known are wrapped here.
+// The graph input whose elements are these ids, all of them and unchanged; else null.
+Value* input_behind(Value* ids) {
+  while (ids->def != nullptr) {
+    const Op& op = *ids->def;
+    const bool same = op.kind == OpKind::Reshape || op.kind == OpKind::Transpose ||
+                      op.kind == OpKind::Broadcast ||
+                      (op.kind == OpKind::Cast && is_integer(op.operand(0)->type.dtype));
+    if (!same) return nullptr;
+    ids = op.operand(0);
+  }
+  return ids;
+}
+
+// The runtime checks ids before it runs a step: they must fit the smallest table.
+void note_range(Module& module, const Value* input, std::int64_t size) {
+  std::string& note = module.notes["range." + input->name];
+  const std::int64_t known = note.empty() ? size : std::stoll(note.substr(note.find(',') + 1));
+  note = str("0,", std::min(size, known));
+}
+
+// Indices may count from the end.
 Value* wrapped_ids(Node& n, Value* ids, std::int64_t size) {
   if (!is_integer(ids->type.dtype)) n.fail("indices are not integers");
-  if (ids->def == nullptr) return ids;
   Value* zero = n.b.fill_like(0, ids);
   Value* shifted = n.b.add(ids, n.b.fill_like(static_cast<double>(size), ids));
   return n.b.emit(OpKind::Select, {n.b.emit(OpKind::Less, {ids, zero}), shifted, ids});
@@ -34,7 +52,6 @@ void gather(Node& n) {
   Value* ids = n.in(1);
   if (ids->def != nullptr && (ids->def->kind == OpKind::Constant || ids->def->kind == OpKind::Fill))
     check_known_ids(n, 1, size);
-  if (ids->def == nullptr) n.b.module().notes["range." + ids->name] = str("0,", size);
   // One known position is a slice: nothing is looked up.
   const auto known = elements(ids->type.shape) == 1 ? n.constant(1) : std::nullopt;
   if (known) {
@@ -45,7 +62,11 @@ void gather(Node& n) {
     shape.insert(shape.begin() + dim, ids->type.shape.begin(), ids->type.shape.end());
     return n.set(0, n.b.reshape(n.b.slice(table, dim, at, at + 1), shape));
   }
-  n.set(0, n.b.emit(OpKind::Gather, {table, wrapped_ids(n, ids, size)}, {{"dim", dim}}));
+  // Graph inputs are token ids, never counted from the end.
+  const Value* input = input_behind(ids);
+  if (input != nullptr) note_range(n.b.module(), input, size);
+  if (input == nullptr) ids = wrapped_ids(n, ids, size);
+  n.set(0, n.b.emit(OpKind::Gather, {table, ids}, {{"dim", dim}}));
 }
 
 void gather_elements(Node& n) {
@@ -66,7 +87,8 @@ void gather_nd(Node& n) {
 
 AttrList reduction(const Node& n, AttrList attrs) {
   const std::string kind = n.attr("reduction", std::string("none"));
-  if (kind != "none" && kind != "add") n.fail(str("reduction ", quoted(kind), " is not supported"));
+  if (kind != "none" && kind != "add")
+    n.fail(str("reduction ", in_quotes(kind), " is not supported"));
   if (kind == "add") attrs.set("add", true);
   return attrs;
 }

@@ -110,12 +110,12 @@ EinsumTerms split_equation(const Node& n, std::string equation) {
     } else if (std::isalpha(static_cast<unsigned char>(c)) || c == '.') {
       terms.operands.back() += c;
     } else {
-      n.fail(str("equation ", quoted(equation), " has an unexpected character"));
+      n.fail(str("equation ", in_quotes(equation), " has an unexpected character"));
     }
   }
   if (terms.operands.size() != n.input_count())
-    n.fail(str("equation ", quoted(equation), " has ", terms.operands.size(), " terms, the node ",
-               n.input_count(), " inputs"));
+    n.fail(str("equation ", in_quotes(equation), " has ", terms.operands.size(),
+               " terms, the node ", n.input_count(), " inputs"));
   return terms;
 }
 

@@ -16,7 +16,7 @@ void softmax(Node& n) {
   const Shape shape = x->type.shape;
   if (shape.empty()) n.fail("a scalar has no axis");
   if (n.opset() < 13) {
-    const std::int64_t at = n.axis(n.attr("axis", std::int64_t{1}), shape.size() + 1);
+    const std::int64_t at = n.axis(n.attr("axis", std::int64_t{1}), shape.size());
     Shape matrix{1, 1};
     for (std::size_t d = 0; d < shape.size(); ++d)
       matrix[static_cast<std::int64_t>(d) < at ? 0 : 1] *= shape[d];
@@ -117,7 +117,7 @@ void softmax_cross_entropy_loss(Node& n) {
     }
     loss = total;
   } else if (reduction != "none") {
-    n.fail(str("reduction ", quoted(reduction), " is unknown"));
+    n.fail(str("reduction ", in_quotes(reduction), " is unknown"));
   }
   n.set(0, loss);
   if (n.output_count() > 1) {

@@ -144,7 +144,7 @@ bool ParameterRules::has_mask_values(const onnx::TensorProto& tensor) const {
 }
 
 InitializerRole ParameterRules::decide(const onnx::TensorProto& tensor) const {
-  const std::string where = str(file_.path().string(), ": tensor ", quoted(tensor.name()));
+  const std::string where = str(file_.path().string(), ": tensor ", in_quotes(tensor.name()));
   const DType dtype = dtype_of(tensor.data_type(), where);
   const Shape shape = shape_of(tensor, where);
   if (!is_float(dtype)) return {false, "integers or booleans"};

@@ -38,12 +38,12 @@ Module read_module(const std::filesystem::path& path) {
   const auto load = [&](const std::string& file, const std::string& key) {
     if (file.find('/') != std::string::npos)
       throw CompileError(path.string(),
-                         str("constants file ", quoted(file), " is not beside the module"));
+                         str("constants file ", in_quotes(file), " is not beside the module"));
     const std::filesystem::path beside = path.parent_path() / file;
     const SafetensorsIndex index = read_safetensors_index(beside);
     const auto found = index.tensors.find(key);
     if (found == index.tensors.end())
-      throw CompileError(beside.string(), str("has no tensor ", quoted(key)));
+      throw CompileError(beside.string(), str("has no tensor ", in_quotes(key)));
     return read_safetensor(beside, found->second);
   };
   return parse_module(read_text(path), path.string(), load);

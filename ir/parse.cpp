@@ -88,12 +88,12 @@ class ModuleParser {
     }
     const std::string file = lexer_.quoted_text("a file name");
     if (!loader_)
-      throw CompileError(lexer_.where(start), str("constant ", quoted(key), " is in file ", file,
+      throw CompileError(lexer_.where(start), str("constant ", in_quotes(key), " is in file ", file,
                                                   ", which cannot be read here"));
     Tensor tensor = loader_(file, key);
     if (tensor.dtype() != type.dtype || tensor.shape() != type.shape) {
       throw CompileError(lexer_.where(start),
-                         str("constant ", quoted(key), " in ", file, " has another type"));
+                         str("constant ", in_quotes(key), " in ", file, " has another type"));
     }
     module_.constants.insert_or_assign(key, std::move(tensor));
   }

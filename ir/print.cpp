@@ -21,7 +21,7 @@ std::string arg_text(const Arg& arg, const Grid& grid) {
 
 std::string result_text(const FuncResult& result) {
   return result.updates ? str("%", result.value->name, " updates %", result.name)
-                        : str("%", result.value->name, " as ", quoted(result.name));
+                        : str("%", result.value->name, " as ", in_quotes(result.name));
 }
 
 // Short lists on one line, longer ones with one item a line.
@@ -59,7 +59,7 @@ std::string to_text(const Op& op, const Grid& grid) {
   if (op.loops) text += loops_text(*op.loops, grid);
   text += str(" : ", join(op.results, ", ",
                           [&](const auto& result) { return to_text(result->type, grid); }));
-  if (!op.origin.empty()) text += str(" from ", quoted(op.origin));
+  if (!op.origin.empty()) text += str(" from ", in_quotes(op.origin));
   return text;
 }
 
@@ -70,14 +70,14 @@ std::string to_text(const Module& module, const PrintOptions& options) {
       "]\nlevel ", name(module.level), "\n");
   if (module.micro_batches != 1) text += str("micro_batches ", module.micro_batches, "\n");
   for (const auto& [key, value] : module.notes)
-    text += str("note ", quoted(key), " ", quoted(value), "\n");
+    text += str("note ", in_quotes(key), " ", in_quotes(value), "\n");
   for (const auto& [arg, source] : module.weights)
     text += str("weight %", arg, " = ", to_text(source), "\n");
   for (const auto& [key, tensor] : module.constants) {
     const bool apart = tensor.size() > kInlineConstant && !options.constants_file.empty();
-    text += str("const ", quoted(key), " = ",
+    text += str("const ", in_quotes(key), " = ",
                 apart ? str(to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " file ",
-                            quoted(options.constants_file))
+                            in_quotes(options.constants_file))
                       : constant_text(tensor),
                 "\n");
   }

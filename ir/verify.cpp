@@ -132,10 +132,10 @@ class Verifier {
   void check_constant(const Op& op) {
     const auto found = module_.constants.find(op.attrs.text("data"));
     if (found == module_.constants.end())
-      return report(op, str("V13: no constant ", quoted(op.attrs.text("data"))));
+      return report(op, str("V13: no constant ", in_quotes(op.attrs.text("data"))));
     if (found->second.dtype() != op.results[0]->type.dtype ||
         found->second.shape() != op.results[0]->type.shape) {
-      report(op, str("V3: constant ", quoted(op.attrs.text("data")), " has another type"));
+      report(op, str("V3: constant ", in_quotes(op.attrs.text("data")), " has another type"));
     }
   }
 
@@ -185,7 +185,7 @@ class Verifier {
       }
       if (!result.updates) {
         if (!result.value->type.partial.axes.empty())
-          report(where, str("V12: output ", quoted(result.name), " is partial"));
+          report(where, str("V12: output ", in_quotes(result.name), " is partial"));
         continue;
       }
       const Value* arg = func.find_arg(result.name);

@@ -20,7 +20,7 @@ Tensor read_stream(const BatchOptions& options) {
                       : options.data_dtype == "i64" ? DType::I64
                                                     : DType::I16;
   if (options.data_dtype != "u16" && dtype == DType::I16)
-    throw CompileError("--data-dtype", str("unknown dtype ", quoted(options.data_dtype)),
+    throw CompileError("--data-dtype", str("unknown dtype ", in_quotes(options.data_dtype)),
                        {"known: u16, i32, i64"});
   std::error_code error;
   const auto bytes = std::filesystem::file_size(options.data, error);
@@ -35,6 +35,17 @@ Tensor read_stream(const BatchOptions& options) {
 std::string original_name(const Plan& plan, const std::string& arg) {
   const auto found = plan.notes.find("input." + arg);
   return found == plan.notes.end() ? arg : found->second;
+}
+
+// A number in the plan's notes, after `skip` characters.
+std::int64_t noted(const Plan& plan, const std::string& name, std::size_t skip = 0) {
+  const std::string& text = plan.notes.at(name);
+  const char* end = text.data() + text.size();
+  std::int64_t value = 0;
+  const auto result = std::from_chars(text.data() + std::min(skip, text.size()), end, value);
+  if (result.ec != std::errc() || result.ptr != end || value < 0)
+    throw CompileError(kPlanFile, str("note ", name, " is ", in_quotes(text), ", not a number"));
+  return value;
 }
 
 }  // namespace
@@ -54,7 +65,7 @@ Batches::Batches(const Plan& plan, const BatchOptions& options) : plan_(plan), o
     }
     if (name.empty()) {
       throw CompileError(
-          "--input", str("the plan has no input ", quoted(given)),
+          "--input", str("the plan has no input ", in_quotes(given)),
           {str("inputs: ", join(types_, ", ", [](const auto& item) { return item.first; }))});
     }
     fixed_[name] = read_npy(path);
@@ -72,20 +83,20 @@ Batches::Batches(const Plan& plan, const BatchOptions& options) : plan_(plan), o
       tokens_ = name;
     }
     if (!types_.contains(tokens_))
-      throw CompileError("--tokens", str("the plan has no integer input ", quoted(tokens_)));
+      throw CompileError("--tokens", str("the plan has no integer input ", in_quotes(tokens_)));
   }
   for (const auto& [name, type] : types_) {
     const bool given =
         fixed_.contains(name) || (!tokens_.empty() && (name == tokens_ || name == labels_));
     if (!given)
       throw CompileError(
-          "--input", str("input ", quoted(name), " ", to_text(type, Grid()), " is not given"),
+          "--input", str("input ", in_quotes(name), " ", to_text(type, Grid()), " is not given"),
           {str("give --input ", name, "=FILE.npy, or --data TOKENS for tokens and labels")});
   }
   const std::string& lead =
       !labels_.empty() ? labels_ : (types_.empty() ? labels_ : types_.begin()->first);
   if (types_.contains(lead) && types_.at(lead).rank() > 0) {
-    batch_ = plan.notes.contains("batch") ? std::stoll(plan.notes.at("batch"))
+    batch_ = plan.notes.contains("batch") ? noted(plan, "batch")
                                           : types_.at(lead).shape[0] * plan.micro_batches;
     tokens_per_step_ = batch_ * (elements(types_.at(lead).shape) /
                                  std::max<std::int64_t>(1, types_.at(lead).shape[0]));
@@ -103,7 +114,7 @@ std::int64_t Batches::token(std::int64_t at) const {
 Tensor Batches::sampled(const std::string& name, const Type& type, std::int64_t step,
                         std::int64_t micro, bool label) const {
   if (type.rank() != 2 || type.dtype != DType::I64) {
-    throw CompileError("--data", str("input ", quoted(name), " is ", to_text(type, Grid()),
+    throw CompileError("--data", str("input ", in_quotes(name), " is ", to_text(type, Grid()),
                                      "; windows of tokens are i64 of rank 2"));
   }
   Tensor out(type.dtype, type.shape);
@@ -139,7 +150,7 @@ Tensor Batches::fixed_part(const std::string& name, const Type& type, std::int64
     Shape wanted = type.shape;
     if (!wanted.empty()) wanted[0] = batch_;
     throw CompileError(
-        "--input", str(quoted(name), " is ", to_text(Type(whole.dtype(), whole.shape()), Grid()),
+        "--input", str(in_quotes(name), " is ", to_text(Type(whole.dtype(), whole.shape()), Grid()),
                        ", the plan needs ", to_text(Type(type.dtype, wanted), Grid())));
   }
   Tensor out(type.dtype, type.shape);
@@ -159,18 +170,20 @@ Tensor Batches::fixed_part(const std::string& name, const Type& type, std::int64
 
 void Batches::check_range(const std::string& name, const Tensor& tensor, std::int64_t step) const {
   std::int64_t high = -1;
-  if (name == labels_ && plan_.notes.contains("classes"))
-    high = std::stoll(plan_.notes.at("classes"));
-  const auto range = plan_.notes.find("range." + name);
-  if (range != plan_.notes.end())
-    high = std::stoll(range->second.substr(range->second.find(',') + 1));
-  if (high < 0 || tensor.dtype() != DType::I64) return;
-  for (std::int64_t value : tensor.view<std::int64_t>()) {
+  if (name == labels_ && plan_.notes.contains("classes")) high = noted(plan_, "classes");
+  const std::string range = "range." + name;
+  if (plan_.notes.contains(range)) high = noted(plan_, range, std::strlen("0,"));
+  if (high < 0 || !is_integer(tensor.dtype())) return;
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    const std::int64_t value = tensor.dtype() == DType::I64
+                                   ? tensor.view<std::int64_t>()[static_cast<std::size_t>(i)]
+                                   : static_cast<std::int64_t>(tensor.number(i));
     const bool fine = (value >= 0 && value < high) || (name == labels_ && value == kIgnored);
     if (fine) continue;
     throw CompileError(
         str("step ", step),
-        str("input ", quoted(name), " has the value ", value, ", which is not in [0, ", high, ")"),
+        str("input ", in_quotes(name), " has the value ", value, ", which is not in [0, ", high,
+            ")"),
         {name == labels_ ? "labels are classes, or -100 where they do not count"
                          : "ids must be smaller than the table they are looked up in"});
   }

@@ -104,8 +104,8 @@ TrainingState load_checkpoint(Executor& executor, const fs::path& folder) {
           if (found == index.tensors.end())
             throw CompileError(
                 file.string(),
-                str("has no ", suffix.empty() ? std::string("weights") : tessera::quoted(suffix),
-                    " of ", tessera::quoted(name)));
+                str("has no ", suffix.empty() ? std::string("weights") : tessera::in_quotes(suffix),
+                    " of ", tessera::in_quotes(name)));
           return read_safetensor(file, found->second);
         },
         file.string());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ir/base/check.h"
+#include "runtime/cpu/dispatch.h"
 #include "runtime/cpu/permute.h"
 
 namespace tessera {
@@ -30,22 +31,10 @@ void combine(ReduceOp op, T* into, const T* from, std::int64_t count) {
 }
 
 void combine(DType dtype, ReduceOp op, std::byte* into, const std::byte* from, std::int64_t count) {
-  const auto run = [&](auto zero) {
+  cpu::with_number(dtype, OpKind::AllReduce, [&](auto zero) {
     using T = decltype(zero);
     combine(op, reinterpret_cast<T*>(into), reinterpret_cast<const T*>(from), count);
-  };
-  switch (dtype) {
-    case DType::F32:
-      return run(float{});
-    case DType::F64:
-      return run(double{});
-    case DType::I64:
-      return run(std::int64_t{});
-    case DType::I32:
-      return run(std::int32_t{});
-    default:
-      internal_error(__FILE__, __LINE__, str("no reduction of ", name(dtype)));
-  }
+  });
 }
 
 class Collective {

@@ -30,31 +30,47 @@ class Meeting {
     std::string what;
   };
 
+  // Before members look at each other's memory. One that gives up closes the meeting: nobody may
+  // come to read what it is about to free.
   void arrive(std::size_t index, const std::string& what) {
     std::unique_lock lock(mutex_);
-    here_[index] = 1;
+    if (closed_) throw Aborted();
     const std::uint64_t round = round_;
-    if (++count_ == members_.size()) {
-      count_ = 0;
-      ++round_;
-      std::fill(here_.begin(), here_.end(), char{0});
-      lock.unlock();
-      all_here_.notify_all();
-      return;
-    }
+    if (all_came(index, lock)) return;
     const auto deadline = std::chrono::steady_clock::now() +
                           std::chrono::duration_cast<std::chrono::steady_clock::duration>(timeout_);
     while (round_ == round) {
+      closed_ = closed_ || abort_.is_set() || std::chrono::steady_clock::now() > deadline;
       if (abort_.is_set()) throw Aborted();
-      if (std::chrono::steady_clock::now() > deadline) throw WorldError(missing(what));
+      if (closed_) throw WorldError(missing(what));
       all_here_.wait_for(lock, std::chrono::milliseconds(50));
     }
+  }
+
+  // After they looked. Nothing on the way here can fail or block, and whoever left sooner would
+  // pull its memory from under the others: no abort ends this wait.
+  void leave(std::size_t index) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t round = round_;
+    if (all_came(index, lock)) return;
+    all_here_.wait(lock, [&] { return round_ != round; });
   }
 
   Post& post(std::size_t index) { return posts_[index]; }
   const std::vector<int>& members() const { return members_; }
 
  private:
+  bool all_came(std::size_t index, std::unique_lock<std::mutex>& lock) {
+    here_[index] = 1;
+    if (++count_ < members_.size()) return false;
+    count_ = 0;
+    ++round_;
+    std::fill(here_.begin(), here_.end(), char{0});
+    lock.unlock();
+    all_here_.notify_all();
+    return true;
+  }
+
   std::string missing(const std::string& what) const {
     std::string ranks;
     for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -72,6 +88,7 @@ class Meeting {
   std::vector<char> here_;
   std::size_t count_ = 0;
   std::uint64_t round_ = 0;
+  bool closed_ = false;
 };
 
 class LocalGroup : public Group {
@@ -96,7 +113,7 @@ class LocalGroup : public Group {
       if (receive[from].size > 0 && receive[from].data != post.send[me].data)
         std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
     }
-    meeting_->arrive(me, what);  // until here the posts and what they point at must stay
+    meeting_->leave(me);
   }
 
  private:

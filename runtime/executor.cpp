@@ -116,7 +116,7 @@ std::function<void()> Executor::bind_collective(const PlanFunc& func, const Plan
 std::function<void()> Executor::bind_constant(const PlanFunc& func, const PlanStep& step) {
   const auto found = plan_.constants.find(step.attrs.text("data"));
   if (found == plan_.constants.end())
-    throw CompileError("", str("the plan lacks constant ", quoted(step.attrs.text("data"))));
+    throw CompileError("", str("the plan lacks constant ", in_quotes(step.attrs.text("data"))));
   const Place to = place(func, step.results[0]);
   const Tensor* whole = &found->second;
   if (whole->dtype() != to.type->dtype || whole->shape() != to.type->shape)
@@ -166,14 +166,14 @@ void Executor::set_input(std::string_view func, std::string_view input, const Te
     if (value.name != input || arg.role != ArgRole::Input) continue;
     if (whole.dtype() != value.type.dtype || whole.shape() != value.type.shape) {
       throw CompileError(
-          "--input", str(quoted(std::string(input)), " is ",
+          "--input", str(in_quotes(std::string(input)), " is ",
                          to_text(Type(whole.dtype(), whole.shape()), Grid()), ", the plan needs ",
                          to_text(value.type.logical(), Grid())));
     }
     store(place(plan_func, arg.value), whole);
     return;
   }
-  throw CompileError("--input", str("the plan has no input ", quoted(std::string(input))));
+  throw CompileError("--input", str("the plan has no input ", in_quotes(std::string(input))));
 }
 
 Executor::Place Executor::find_arg(std::string_view name) const {
@@ -248,7 +248,7 @@ Tensor Executor::collect_output(std::string_view func, std::string_view output) 
     if (!result.updates && result.name == output)
       return collect(place(plan_func, result.value), str("collect ", output));
   }
-  throw CompileError("--output", str("the plan has no output ", quoted(std::string(output))));
+  throw CompileError("--output", str("the plan has no output ", in_quotes(std::string(output))));
 }
 
 double Executor::scalar_output(std::string_view func, std::string_view output) const {

@@ -73,7 +73,6 @@ class Executor {
   std::unique_ptr<Stream> stream_;
   std::vector<std::unique_ptr<Group>> groups_;  // by Plan::comms
   std::map<std::string, std::vector<BoundStep>, std::less<>> bound_;
-  std::int64_t step_number_ = 0;
 };
 
 }  // namespace tessera

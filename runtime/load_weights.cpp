@@ -1,14 +1,10 @@
 // Weights: each rank maps the files and copies its own slices through the parameters' views.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "ir/base/diag.h"
+#include "ir/base/file.h"
 #include "ir/base/random.h"
 #include "ir/base/sha256.h"
 #include "ir/base/text.h"
@@ -18,48 +14,24 @@
 namespace tessera {
 namespace {
 
-class MappedFile {
- public:
-  explicit MappedFile(const std::filesystem::path& path) : path_(path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-      throw CompileError(path.string(), str("cannot open the weights: ", std::strerror(errno)),
-                         {"the plan refers to the model's own files; keep them where they were"});
-    struct stat info {};
-    if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
-      size_ = static_cast<std::size_t>(info.st_size);
-      void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-      data_ = data == MAP_FAILED ? nullptr : static_cast<const std::byte*>(data);
-    }
-    ::close(fd);
-    if (data_ == nullptr) throw CompileError(path.string(), "is not a readable file of weights");
-  }
-  ~MappedFile() {
-    if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+constexpr const char* kKeepModel =
+    "the plan refers to the model's own files; keep them where they were";
 
-  const std::byte* range(const WeightSource& source) const {
-    if (source.offset > size_ || source.bytes > size_ - source.offset) {
-      throw CompileError(path_.string(),
-                         str("tensor ", quoted(source.tensor), " should lie at ", source.offset,
-                             " with ", source.bytes, " bytes, the file has ", size_),
-                         {"the file changed since the plan was compiled"});
-    }
-    return data_ + source.offset;
+const std::byte* range(const MappedFile& file, const std::filesystem::path& path,
+                       const WeightSource& source) {
+  if (source.offset > file.size() || source.bytes > file.size() - source.offset) {
+    throw CompileError(path.string(),
+                       str("tensor ", in_quotes(source.tensor), " should lie at ", source.offset,
+                           " with ", source.bytes, " bytes, the file has ", file.size()),
+                       {"the file changed since the plan was compiled"});
   }
-
- private:
-  std::filesystem::path path_;
-  std::size_t size_ = 0;
-  const std::byte* data_ = nullptr;
-};
+  return file.data() + source.offset;
+}
 
 void check_sizes(const WeightSource& source) {
   const auto need = static_cast<std::uint64_t>(elements(source.shape)) * byte_size(source.dtype);
   if (need != source.bytes)
-    throw CompileError("", str("weight ", quoted(source.tensor), " has ", source.bytes,
+    throw CompileError("", str("weight ", in_quotes(source.tensor), " has ", source.bytes,
                                " bytes, its shape needs ", need));
 }
 
@@ -72,7 +44,7 @@ void check_hashes(const Plan& plan, const std::filesystem::path& folder) {
     if (sha256_of_file(folder / source.file, source.offset, source.bytes) != source.sha256) {
       throw CompileError(
           (folder / source.file).string(),
-          str("tensor ", quoted(source.tensor), " is not what the plan was compiled for"),
+          str("tensor ", in_quotes(source.tensor), " is not what the plan was compiled for"),
           {"the file changed; compile the plan again"});
     }
   }
@@ -120,13 +92,14 @@ void Executor::load_weights(const std::filesystem::path& folder, bool verify_has
   for (const auto& [arg, source] : plan_.weights) {
     check_sizes(source);
     std::unique_ptr<MappedFile>& file = files[source.file];
-    if (!file) file = std::make_unique<MappedFile>(folder / source.file);
+    if (!file) file = std::make_unique<MappedFile>(folder / source.file, kKeepModel);
     const Place to = find_arg(arg);
     const StridedView view = strided_view(source);
     if (view.shape != to.type->shape || source.dtype != to.type->dtype)
       throw CompileError("", str("weight %", arg, " has another type than its argument"));
-    read_piece(file->range(source), view, local_offsets(*to.type, plan_.grid, at_),
-               local_shape(*to.type, plan_.grid, at_), source.dtype, to.data);
+    read_piece(range(*file, folder / source.file, source), view,
+               local_offsets(*to.type, plan_.grid, at_), local_shape(*to.type, plan_.grid, at_),
+               source.dtype, to.data);
   }
   if (verify_hashes && world_.rank() == 0) check_hashes(plan_, folder);
 }

@@ -45,7 +45,7 @@ void store_from_file_layout(Executor& executor, const std::string& suffix,
     const Tensor whole = read(source.tensor);
     if (whole.shape() != source.shape || whole.dtype() != source.dtype) {
       throw CompileError(
-          file, str("tensor ", quoted(source.tensor), " is ",
+          file, str("tensor ", in_quotes(source.tensor), " is ",
                     to_text(Type(whole.dtype(), whole.shape()), Grid()), ", the plan needs ",
                     to_text(Type(source.dtype, source.shape), Grid())));
     }

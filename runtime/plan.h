@@ -21,6 +21,7 @@ namespace tessera {
 inline constexpr int kPlanVersion = 1;
 inline constexpr std::int64_t kNoBuffer = -1;
 inline constexpr std::int64_t kPlanInlineConstant = 64;  // larger constants lie in a side file
+inline constexpr std::int64_t kMaxArenaBytes = std::int64_t{1} << 46;
 inline constexpr const char* kPlanConstantsFile = "constants.safetensors";
 inline constexpr const char* kPlanFile = "plan.txt";
 

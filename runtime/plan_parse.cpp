@@ -43,8 +43,7 @@ class PlanParser {
       plan_.arena_bytes = lexer_.integer("the arena's bytes");
       lexer_.expect("align");
       plan_.alignment = lexer_.integer("the alignment");
-      constexpr std::int64_t kMaxArena = std::int64_t{1} << 46;
-      if (plan_.arena_bytes < 0 || plan_.arena_bytes > kMaxArena || plan_.alignment < 1 ||
+      if (plan_.arena_bytes < 0 || plan_.arena_bytes > kMaxArenaBytes || plan_.alignment < 1 ||
           plan_.alignment > 4096)
         lexer_.fail("arena out of range");
     } else if (lexer_.accept("micro_batches")) {
@@ -98,7 +97,7 @@ class PlanParser {
       const auto found = index.tensors.find(key);
       if (found == index.tensors.end() || found->second.dtype != type.dtype ||
           found->second.shape != type.shape) {
-        lexer_.fail(str("constant ", quoted(key), " is missing in ", kPlanConstantsFile,
+        lexer_.fail(str("constant ", in_quotes(key), " is missing in ", kPlanConstantsFile,
                         " or has another type"));
       }
       plan_.constants[key] = read_safetensor(folder_ / kPlanConstantsFile, found->second);
@@ -272,7 +271,7 @@ void check_hash(const std::string& text, const std::string& file) {
     throw CompileError(file, "the plan's text is damaged: it has no hash",
                        {"compile the plan again"});
   const std::string expected =
-      str("\nhash ", quoted(sha256(std::string_view(text).substr(0, at))), "\n");
+      str("\nhash ", in_quotes(sha256(std::string_view(text).substr(0, at))), "\n");
   if (text.substr(at) != expected) {
     throw CompileError(file, "the plan's text was changed or is damaged: its hash does not match",
                        {"compile the plan again"});

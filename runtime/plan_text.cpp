@@ -32,9 +32,9 @@ std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& gr
   if (!step.fused()) text += attrs_text(step.attrs, step.kind, grid);
   text += str(" : ", types_text(func, step.results, grid, !inside));
   if (step.comm >= 0) text += str(" comm ", step.comm);
-  if (!step.stream.empty()) text += str(" stream ", quoted(step.stream));
+  if (!step.stream.empty()) text += str(" stream ", in_quotes(step.stream));
   if (!step.after.empty()) text += str(" after (", join(step.after, ","), ")");
-  if (!step.origin.empty()) text += str(" from ", quoted(step.origin));
+  if (!step.origin.empty()) text += str(" from ", in_quotes(step.origin));
   if (!step.fused()) return text + "\n";
   text += " {\n";
   for (const PlanStep& inner : step.body) text += step_text(func, inner, grid, indent + "  ", true);
@@ -53,18 +53,19 @@ std::string func_text(const PlanFunc& func, const Grid& grid) {
   }
   for (const PlanStep& step : func.steps) text += step_text(func, step, grid, "  ");
   for (const PlanResult& result : func.results) {
-    text += str("  return ", value_text(func, result.value),
-                result.updates ? str(" updates %", result.name) : str(" as ", quoted(result.name)),
-                "\n");
+    text +=
+        str("  return ", value_text(func, result.value),
+            result.updates ? str(" updates %", result.name) : str(" as ", in_quotes(result.name)),
+            "\n");
   }
   return text + "}\n";
 }
 
 std::string const_text(const std::string& key, const Tensor& tensor) {
-  std::string text = str("const ", quoted(key), " : ",
+  std::string text = str("const ", in_quotes(key), " : ",
                          to_text(Type(tensor.dtype(), tensor.shape()), Grid()), " = ");
   if (tensor.size() > kPlanInlineConstant)
-    return text + str("file ", quoted(kPlanConstantsFile), "\n");
+    return text + str("file ", in_quotes(kPlanConstantsFile), "\n");
   return text + elements_text(tensor) + "\n";
 }
 
@@ -79,18 +80,18 @@ const PlanFunc* Plan::find(std::string_view name) const {
 
 std::string to_text(const Plan& plan) {
   std::string text = str("tessera-plan ", plan.version, "\ngrid ", plan.grid.text(), "\ntarget ",
-                         quoted(plan.target), "\nisa ", quoted(plan.isa), "\narena ",
+                         in_quotes(plan.target), "\nisa ", in_quotes(plan.isa), "\narena ",
                          plan.arena_bytes, " align ", plan.alignment, "\nmicro_batches ",
-                         plan.micro_batches, "\nmodel ", quoted(plan.model), "\n");
+                         plan.micro_batches, "\nmodel ", in_quotes(plan.model), "\n");
   for (const auto& [key, value] : plan.notes)
-    text += str("note ", quoted(key), " ", quoted(value), "\n");
+    text += str("note ", in_quotes(key), " ", in_quotes(value), "\n");
   for (std::size_t i = 0; i < plan.comms.size(); ++i)
     text += str("comm ", i, " over ", plan.grid.text(plan.comms[i]), "\n");
   for (const auto& [arg, source] : plan.weights)
     text += str("weight %", arg, " = ", to_text(source), "\n");
   for (const auto& [key, tensor] : plan.constants) text += const_text(key, tensor);
   for (const PlanFunc& func : plan.funcs) text += func_text(func, plan.grid);
-  return text + str("\nhash ", quoted(sha256(text)), "\n");
+  return text + str("\nhash ", in_quotes(sha256(text)), "\n");
 }
 
 }  // namespace tessera

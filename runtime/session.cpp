@@ -38,7 +38,8 @@ class Schedule {
     std::ifstream in(source);
     for (double value = 0; in >> value;) rates_.push_back(value);
     if (rates_.empty() || !in.eof())
-      throw CompileError("--lr", str(quoted(source), " is neither a number nor a file of numbers"));
+      throw CompileError("--lr",
+                         str(in_quotes(source), " is neither a number nor a file of numbers"));
   }
   double at(std::int64_t step) const {
     return rates_[std::min(static_cast<std::size_t>(step), rates_.size() - 1)];
@@ -112,7 +113,7 @@ class Session {
       if (result.name == name) return;
     }
     throw CompileError(
-        "--output", str("the plan has no output ", quoted(name)),
+        "--output", str("the plan has no output ", in_quotes(name)),
         {str("outputs: ", join(results, ", ", [](const PlanResult& r) { return r.name; }))});
   }
 

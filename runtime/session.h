@@ -26,6 +26,9 @@ struct SessionOptions {
   bool quiet = false;
 };
 
+// Refuses what makes no sense for the plan, and files that cannot be written. Throws CompileError.
+void check_options(const Plan& plan, const SessionOptions& options);
+
 // Runs the job on this rank. Throws CompileError, WorldError or Aborted.
 void run_session(const Plan& plan, const SessionOptions& options, World& world);
 

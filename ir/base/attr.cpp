@@ -63,22 +63,6 @@ std::string number_text(double value) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string result = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      result += str('\\', c);
-    } else if (byte < 0x20 || byte == 0x7f) {
-      result += str("\\x", kHex[byte >> 4], kHex[byte & 15]);
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
-
 std::string to_text(const Attr& attr, const Grid& grid) {
   switch (kind(attr)) {
     case AttrKind::Int:
@@ -88,7 +72,7 @@ std::string to_text(const Attr& attr, const Grid& grid) {
     case AttrKind::Bool:
       return std::get<bool>(attr) ? "true" : "false";
     case AttrKind::Text:
-      return quoted(std::get<std::string>(attr));
+      return in_quotes(std::get<std::string>(attr));
     case AttrKind::IntList:
       return str("(", join(std::get<Ints>(attr), ","), ")");
     case AttrKind::AxisList:

@@ -65,6 +65,5 @@ class AttrList {
 // nan.
 std::string to_text(const Attr& attr, const Grid& grid);
 std::string number_text(double value);
-std::string quoted(std::string_view text);  // with \" \\ \n \xHH escapes
 
 }  // namespace tessera

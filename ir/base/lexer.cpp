@@ -23,7 +23,7 @@ std::string described(const Token& token) {
     case TokenKind::FuncName:
       return str("'@", token.text, "'");
     case TokenKind::Text:
-      return quoted(token.text);
+      return in_quotes(token.text);
     case TokenKind::Word:
     case TokenKind::Number:
     case TokenKind::Punct:

@@ -187,15 +187,15 @@ WeightSource parse_weight_source(Lexer& lexer) {
 
 std::string to_text(const WeightSource& source) {
   std::string text =
-      str(quoted(source.file), " ", quoted(source.tensor), " offset ", source.offset, " bytes ",
-          source.bytes, " : ", to_text(Type(source.dtype, source.shape), Grid()));
+      str(in_quotes(source.file), " ", in_quotes(source.tensor), " offset ", source.offset,
+          " bytes ", source.bytes, " : ", to_text(Type(source.dtype, source.shape), Grid()));
   if (!source.view.empty()) {
     text +=
         str(" view ", join(source.view, " ", [](const ViewStep& step) { return to_text(step); }));
   }
-  if (!source.sha256.empty()) text += str(" sha256 ", quoted(source.sha256));
+  if (!source.sha256.empty()) text += str(" sha256 ", in_quotes(source.sha256));
   if (!source.trainable) text += " frozen";
-  if (!source.aliases.empty()) text += str(" aliases(", join(source.aliases, ", ", quoted), ")");
+  if (!source.aliases.empty()) text += str(" aliases(", join(source.aliases, ", ", in_quotes), ")");
   return text;
 }
 

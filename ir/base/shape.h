@@ -38,4 +38,15 @@ inline std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   return strides;
 }
 
+// A tensor around one of its dimensions: [outer, size, inner].
+struct Around {
+  std::int64_t outer = 1, size = 1, inner = 1;
+};
+inline Around around(const Shape& shape, std::size_t dim) {
+  Around a;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    (d < dim ? a.outer : d == dim ? a.size : a.inner) *= shape[d];
+  return a;
+}
+
 }  // namespace tessera

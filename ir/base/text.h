@@ -47,4 +47,8 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+// "text" with \" \\ and \xHH escapes: always one line. Not called `quoted`: for strings that name
+// finds std::quoted first, which leaves line breaks as they are.
+std::string in_quotes(std::string_view text);
+
 }  // namespace tessera

@@ -23,14 +23,14 @@ constexpr std::int64_t kIgnored = -100;
 constexpr std::string_view kOutputPrefix = "output:";
 
 std::string output_names(const Func& func) {
-  return join(func.results, ", ", [](const FuncResult& result) { return quoted(result.name); });
+  return join(func.results, ", ", [](const FuncResult& result) { return in_quotes(result.name); });
 }
 
 Value* find_output(const Func& func, const std::string& name, const char* flag) {
   for (const FuncResult& result : func.results) {
     if (result.name == name) return result.value;
   }
-  throw CompileError(flag, str("the graph has no output ", quoted(name)),
+  throw CompileError(flag, str("the graph has no output ", in_quotes(name)),
                      {str("outputs: ", output_names(func))});
 }
 
@@ -73,7 +73,7 @@ Value* cross_entropy_loss(Module& module, Func& micro, const PassOptions& option
   rows.pop_back();
   if (micro.find_arg(options.labels) != nullptr) {
     throw CompileError("--labels",
-                       str("the graph has an input ", quoted(options.labels), " already"));
+                       str("the graph has an input ", in_quotes(options.labels), " already"));
   }
   Value* labels = micro.add_arg(options.labels, Type(DType::I64, rows), ArgKind::Input);
   Value* count = micro.add_arg("label.count", Type(logits->type.dtype, {}), ArgKind::State);
@@ -91,7 +91,7 @@ Value* cross_entropy_loss(Module& module, Func& micro, const PassOptions& option
 Value* graph_loss(Module& module, Func& micro, const std::string& name) {
   Value* loss = find_output(micro, name, "--loss");
   if (elements(loss->type.shape) != 1 || !is_float(loss->type.dtype)) {
-    throw CompileError("--loss", str("output ", quoted(name), " is ",
+    throw CompileError("--loss", str("output ", in_quotes(name), " is ",
                                      to_text(loss->type, module.grid), ", not a float scalar"));
   }
   Builder b(module, micro);
@@ -114,7 +114,7 @@ bool append_loss(Module& module, PassContext& context) {
   } else if (kind.starts_with(kOutputPrefix)) {
     loss = graph_loss(module, *micro, kind.substr(kOutputPrefix.size()));
   } else {
-    throw CompileError("--loss", str("unknown loss ", quoted(kind)),
+    throw CompileError("--loss", str("unknown loss ", in_quotes(kind)),
                        {"known: cross_entropy, output:NAME"});
   }
   micro->results.clear();  // logits have no reader in training

@@ -12,20 +12,32 @@ namespace tessera {
 struct MaskPart {
   Value* value = nullptr;
   std::vector<std::int64_t> dims;
-  bool keeps = false;  // bool: true = keep; else added
 };
 
-struct MaskParts {
+// One step from the product of queries and keys to what softmax reads.
+struct MaskStep {
+  MaskPart part;
+  // Set for select(part, scores, hidden): the score of what `part` does not keep. Else `part` is
+  // added.
+  std::optional<double> hidden;
+};
+
+// What the attention op takes: hidden scores become `hidden` (the causal triangle, and a bool
+// mask's false), then a float mask is added.
+struct Masks {
   Value* scores = nullptr;  // without any mask
   bool causal = false;
-  std::vector<MaskPart> others;
-  bool understood = true;  // false: something that is no mask, or one that depends on a parameter
+  double hidden = 0;  // meaningful when something is hidden
+  std::vector<MaskPart> keeps;
+  std::vector<MaskPart> added;
 };
 
-// Peels masks off the scores.
-MaskParts split_masks(const Module& module, Value* masked);
+// Peels masks off the scores. Nothing when a part is no mask, depends on a parameter, or when the
+// op cannot say the same: rows that are hidden completely are uniform for a finite `hidden` and NaN
+// for -inf, and must stay so.
+std::optional<Masks> split_masks(const Module& module, Value* masked);
 
-// The other masks as one operand (added together if there are several).
-std::optional<MaskPart> mask_operand(Builder& b, const MaskParts& masks, std::size_t rank);
+// The masks that are not causal as one operand: bool when nothing is added, else float.
+std::optional<MaskPart> mask_operand(Builder& b, const Masks& masks, std::size_t rank);
 
 }  // namespace tessera

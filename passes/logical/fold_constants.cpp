@@ -53,7 +53,7 @@ Value* simplified(const Module& module, const Op& op) {
 }
 
 // reshape(reshape(x)), transpose(transpose(x)), broadcast(broadcast(x)) read x directly.
-bool merge_movement(Module& module, Op& op) {
+bool merge_movement(Op& op) {
   if (op.operands.empty() || op.operand(0)->def == nullptr || op.operand(0)->def->kind != op.kind)
     return false;
   const Op& inner = *op.operand(0)->def;
@@ -78,7 +78,6 @@ bool merge_movement(Module& module, Op& op) {
     func.set_operand(&op, 0, inner.operand(0));
     return true;
   }
-  (void)module;
   return false;
 }
 
@@ -155,7 +154,7 @@ bool fold_constants(Module& module, PassContext&) {
   for (const auto& func : module.funcs()) {
     for (auto it = func->ops().begin(); it != func->ops().end();) {
       Op& op = **it++;
-      while (merge_movement(module, op)) changed = true;
+      while (merge_movement(op)) changed = true;
       changed |= fold_op(module, op);
     }
   }

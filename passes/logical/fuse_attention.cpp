@@ -3,8 +3,8 @@
 // Operands are brought to [batch, sequence, group, query head, head_dim] by transposes that cancel
 // with the exporter's. Keys and values that are broadcast over query heads lose the broadcast
 // (grouped heads). A constant mask that is the causal triangle becomes `causal`; others are
-// operands whose loops are named. Left alone: softmax weights with another reader, masks that
-// depend on a parameter, more than two batch dimensions.
+// operands whose loops are named (attention_mask.h says which combinations). Left alone: softmax
+// weights with another reader, masks that depend on a parameter, more than two batch dimensions.
 #include <algorithm>
 #include <cmath>
 
@@ -140,7 +140,7 @@ bool match_scores(const Module& module, Value* scores, Attention& a) {
   return contracted_loop(a.q, a.k) != 0;
 }
 
-Value* build(Module& module, Op& op, const Attention& a, const MaskParts& masks, std::size_t rank) {
+Value* build(Module& module, Op& op, const Attention& a, const Masks& masks, std::size_t rank) {
   Builder b(module, op);
   b.set_name(op.result()->name);
   const std::string s(1, a.s), t(1, a.t), d(1, contracted_loop(a.q, a.k));
@@ -166,6 +166,7 @@ Value* build(Module& module, Op& op, const Attention& a, const MaskParts& masks,
     attrs.set("mask", loops);
     operands.push_back(mask->value);
   }
+  if (masks.hidden != -HUGE_VAL) attrs.set("hidden", masks.hidden);
   if (a.zero_empty_rows) attrs.set("empty_rows_zero", true);
   AttrList ordered;  // attributes print in the order of their specs
   for (const AttrSpec& spec : attr_specs(OpKind::Attention)) {
@@ -197,8 +198,8 @@ bool fuse_attention(Module& module, Op& op) {
       continue;
     const std::size_t rank = softmax->result()->type.rank();
     if (rank < 2 || rank > 5 || op.operand(i)->type.rank() != rank) continue;
-    const MaskParts masks = split_masks(module, softmax->operand(0));
-    if (!masks.understood || !match_scores(module, masks.scores, a)) continue;
+    const auto masks = split_masks(module, softmax->operand(0));
+    if (!masks || !match_scores(module, masks->scores, a)) continue;
     const IndexMap map = index_map(op);
     a.v = without_broadcast(renamed(op.operand(1 - i), map.operands[1 - i], map.operands[i]));
     for (char loop : map.results[0]) {
@@ -206,7 +207,7 @@ bool fuse_attention(Module& module, Op& op) {
       a.result += at == std::string::npos ? loop : static_cast<char>('0' + at);
     }
     if (!name_dims(a, rank)) continue;
-    Value* out = build(module, op, a, masks, rank);
+    Value* out = build(module, op, a, *masks, rank);
     if (out == nullptr) continue;
     op.func->replace_all_uses(op.result(), out);
     return true;

@@ -1,8 +1,10 @@
 // Attention over grouped heads in the layout [batch, sequence, group, query head, head_dim]. Heads
 // are strided matrices in place; scores exist for one block of query rows of one head at a time.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "runtime/cpu/dispatch.h"
 #include "runtime/cpu/gemm.h"
@@ -25,51 +27,55 @@ struct Head {
   std::int64_t b = 0, g = 0, r = 0;
 };
 
+// What stands between scale q k and softmax: the causal triangle and a bool mask put `hidden`, a
+// float mask is added.
 template <class T>
 class Mask {
  public:
-  Mask(const KernelCall& call, std::size_t operand) {
+  Mask(const KernelCall& call, std::size_t operand, std::int64_t queries, std::int64_t keys)
+      : causal_(call.attrs->flag("causal")), keys_(keys), shift_(keys - queries) {
+    if (call.attrs->has("hidden")) hidden_ = static_cast<T>(call.attrs->number("hidden"));
     if (!call.attrs->has("mask")) return;
     arg_ = &call.operands[operand];
     const std::string& loops = call.attrs->text("mask");
     const auto dense = row_major_strides(arg_->shape);
     for (std::size_t i = 0; i < loops.size(); ++i) {
-      switch (loops[i]) {
-        case 'b':
-          sb_ = dense[i];
-          break;
-        case 'S':
-          ss_ = dense[i];
-          break;
-        case 'g':
-          sg_ = dense[i];
-          break;
-        case 'r':
-          sr_ = dense[i];
-          break;
-        default:
-          st_ = dense[i];
-          break;
-      }
+      const std::size_t at = std::string_view("bSgrT").find(loops[i]);
+      strides_[at] = dense[i];
     }
   }
 
-  void apply(T* row, const Head& head, std::int64_t s, std::int64_t count) const {
-    if (arg_ == nullptr) return;
-    const std::int64_t base = head.b * sb_ + s * ss_ + head.g * sg_ + head.r * sr_;
-    if (arg_->dtype == DType::Bool) {
-      const std::uint8_t* keep = arg_->as<std::uint8_t>() + base;
-      for (std::int64_t t = 0; t < count; ++t)
-        row[t] = keep[t * st_] != 0 ? row[t] : -std::numeric_limits<T>::infinity();
-    } else {
-      const T* added = arg_->as<T>() + base;
-      for (std::int64_t t = 0; t < count; ++t) row[t] += added[t * st_];
-    }
+  void apply(T* row, const Head& head, std::int64_t s) const {
+    hide(row, head, s, hidden_);
+    if (arg_ == nullptr || arg_->dtype == DType::Bool) return;
+    const T* added = arg_->as<T>() + base(head, s);
+    for (std::int64_t t = 0; t < keys_; ++t) row[t] += added[t * strides_[4]];
+  }
+
+  // No gradient goes to a score that was replaced. With -inf its weight is 0 already.
+  void clear_hidden(T* row, const Head& head, std::int64_t s) const {
+    if (hidden_ != -std::numeric_limits<T>::infinity()) hide(row, head, s, T(0));
   }
 
  private:
+  std::int64_t base(const Head& head, std::int64_t s) const {
+    return head.b * strides_[0] + s * strides_[1] + head.g * strides_[2] + head.r * strides_[3];
+  }
+
+  void hide(T* row, const Head& head, std::int64_t s, T value) const {
+    if (arg_ != nullptr && arg_->dtype == DType::Bool) {
+      const std::uint8_t* keep = arg_->as<std::uint8_t>() + base(head, s);
+      for (std::int64_t t = 0; t < keys_; ++t) row[t] = keep[t * strides_[4]] != 0 ? row[t] : value;
+    }
+    if (causal_)
+      std::fill(row + std::clamp<std::int64_t>(s + shift_ + 1, 0, keys_), row + keys_, value);
+  }
+
+  bool causal_;
+  std::int64_t keys_, shift_;
+  T hidden_ = -std::numeric_limits<T>::infinity();
   const TensorArg* arg_ = nullptr;
-  std::int64_t sb_ = 0, ss_ = 0, sg_ = 0, sr_ = 0, st_ = 0;
+  std::array<std::int64_t, 5> strides_{};  // of b, S, g, r, T
 };
 
 template <class T>
@@ -102,7 +108,7 @@ Views<T> views_of(const TensorArg& q, const TensorArg& k, const TensorArg& v) {
           v.as<T>()};
 }
 
-// scores[rows, T] = scale Q K^T with masks applied; what causality hides is -inf.
+// scores[rows, T] = scale Q K^T, masked.
 template <class T>
 void scores_block(const Views<T>& view, const KernelCall& call, const Mask<T>& mask,
                   const Head& head, std::int64_t s0, std::int64_t rows, T* scores) {
@@ -110,14 +116,7 @@ void scores_block(const Views<T>& view, const KernelCall& call, const Mask<T>& m
   gemm({rows, n.t, n.d, false, true, view.q_step(), view.k_step(), std::max<std::int64_t>(1, n.t)},
        static_cast<T>(call.attrs->number("scale")), view.q_row(head, s0), view.k_row(head), T(0),
        scores);
-  const bool causal = call.attrs->flag("causal");
-  for (std::int64_t i = 0; i < rows; ++i) {
-    T* row = scores + i * n.t;
-    mask.apply(row, head, s0 + i, n.t);
-    if (!causal) continue;
-    const std::int64_t visible = std::clamp<std::int64_t>(s0 + i + n.t - n.s + 1, 0, n.t);
-    std::fill(row + visible, row + n.t, -std::numeric_limits<T>::infinity());
-  }
+  for (std::int64_t i = 0; i < rows; ++i) mask.apply(scores + i * n.t, head, s0 + i);
 }
 
 template <class F>
@@ -136,7 +135,7 @@ template <class T>
 void attention(const KernelCall& call) {
   const auto view = views_of<T>(call.operands[0], call.operands[1], call.operands[2]);
   const Sizes& n = view.n;
-  const Mask<T> mask(call, 3);
+  const Mask<T> mask(call, 3, n.s, n.t);
   const bool empty_rows_zero = call.attrs->flag("empty_rows_zero");
   T* out = call.results[0].as<T>();
   T* lse = call.results[1].as<T>();
@@ -158,6 +157,20 @@ void attention(const KernelCall& call) {
   });
 }
 
+// exp(score - lse) in place. A large lse has no digits left for the sum that it holds (a row that a
+// finite mask hides completely): the weights come from the scores alone then.
+template <class T>
+void weights_of_row(T* row, std::int64_t n, T lse, bool empty) {
+  constexpr T kPrecise = 64;
+  if (empty) {
+    std::fill(row, row + n, T(0));
+  } else if (std::abs(lse) > kPrecise) {
+    softmax_row(row, row, n);
+  } else {
+    for (std::int64_t t = 0; t < n; ++t) row[t] = fast_exp(row[t] - lse);
+  }
+}
+
 // (dout, q, k, v, out, lse [, mask]) -> dq, dk, dv. Probabilities come again from scores and lse:
 // dV = P^T dO;  dS = P (dO V^T - rowsum(dO O)) scale;  dQ = dS K;  dK = dS^T Q. dK and dV add up
 // over query heads.
@@ -165,7 +178,7 @@ template <class T>
 void attention_grad(const KernelCall& call) {
   const auto view = views_of<T>(call.operands[1], call.operands[2], call.operands[3]);
   const Sizes& n = view.n;
-  const Mask<T> mask(call, 6);
+  const Mask<T> mask(call, 6, n.s, n.t);
   const T scale = static_cast<T>(call.attrs->number("scale"));
   const T* dout = call.operands[0].as<T>();
   const T* out = call.operands[4].as<T>();
@@ -191,11 +204,11 @@ void attention_grad(const KernelCall& call) {
       const T dot = static_cast<T>(row_sum<T>(n.e, [&](std::int64_t e) { return o[e] * d[e]; }));
       const bool empty =
           row_lse == -std::numeric_limits<T>::infinity() && call.attrs->flag("empty_rows_zero");
-      for (std::int64_t t = 0; t < n.t; ++t) {
-        const T probability = empty ? T(0) : fast_exp(p[i * n.t + t] - row_lse);
-        p[i * n.t + t] = probability;
-        ds[i * n.t + t] = probability * (ds[i * n.t + t] - dot) * scale;
-      }
+      T* row = p + i * n.t;
+      weights_of_row(row, n.t, row_lse, empty);
+      for (std::int64_t t = 0; t < n.t; ++t)
+        ds[i * n.t + t] = row[t] * (ds[i * n.t + t] - dot) * scale;
+      mask.clear_hidden(ds + i * n.t, head, s0 + i);
     }
     const std::int64_t kv = head.b * n.t * n.g + head.g;
     gemm({n.t, n.e, rows, true, false, ld, view.o_step(), view.v_step()}, T(1), p, block, T(1),

@@ -254,6 +254,11 @@ void run_einsum(const KernelCall& call, const IndexMap& map) {
 }  // namespace
 
 void einsum_kernel(const KernelCall& call) {
+  const DType dtype = call.results[0].dtype;
+  if (call.attrs->has("acc") && call.attrs->dtype("acc") != dtype) {
+    throw CompileError("", str("einsum: the CPU accumulates ", name(dtype), " in ", name(dtype),
+                               ", not in ", name(call.attrs->dtype("acc"))));
+  }
   const IndexMap map = parse_index_map(call.attrs->text("spec"), "einsum");
   with_number(call.results[0].dtype, call.kind,
               [&](auto zero) { run_einsum<decltype(zero)>(call, map); });

@@ -9,17 +9,6 @@
 namespace tessera::cpu {
 namespace {
 
-struct Around {
-  std::int64_t outer = 1, size = 1, inner = 1;
-};
-
-Around around(const Shape& shape, std::size_t dim) {
-  Around a;
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    (d < dim ? a.outer : d == dim ? a.size : a.inner) *= shape[d];
-  return a;
-}
-
 std::int64_t id_at(const TensorArg& ids, std::int64_t i) {
   return ids.dtype == DType::I64 ? ids.as<std::int64_t>()[i] : ids.as<std::int32_t>()[i];
 }
@@ -38,6 +27,15 @@ std::int64_t normalised(std::int64_t id, std::int64_t size, OpKind kind) {
   return at;
 }
 
+// Where an id of a cut dimension lies in the local part; outside of [0, local size) if elsewhere.
+std::int64_t local_place(std::int64_t id, const TensorArg& table, std::size_t dim, OpKind kind) {
+  if (id < 0 || id >= table.global[dim]) {
+    throw CompileError("", str(mnemonic(kind), ": index ", id,
+                               " is out of range for a dimension of size ", table.global[dim]));
+  }
+  return id - table.offsets[dim];
+}
+
 template <class T>
 void scatter_add(const KernelCall& call) {
   const TensorArg& ids = call.operands[0];
@@ -50,7 +48,7 @@ void scatter_add(const KernelCall& call) {
   std::fill(out, out + result.size(), T(0));
   for (std::int64_t o = 0; o < a.outer; ++o) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t at = id_at(ids, i) - result.offsets[dim];
+      const std::int64_t at = local_place(id_at(ids, i), result, dim, call.kind);
       if (at < 0 || at >= a.size) continue;
       T* target = out + (o * a.size + at) * a.inner;
       const T* source = updates + (o * count + i) * a.inner;
@@ -97,7 +95,7 @@ void gather_kernel(const KernelCall& call) {
   const std::int64_t count = ids.size();
   for (std::int64_t o = 0; o < a.outer; ++o) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t at = id_at(ids, i) - table.offsets[dim];
+      const std::int64_t at = local_place(id_at(ids, i), table, dim, call.kind);
       std::byte* target = call.results[0].data + static_cast<std::size_t>(o * count + i) * bytes;
       if (at >= 0 && at < a.size) {
         std::memcpy(target, table.data + static_cast<std::size_t>(o * a.size + at) * bytes, bytes);

@@ -10,17 +10,6 @@
 namespace tessera::cpu {
 namespace {
 
-struct Around {
-  std::int64_t outer = 1, inner = 1;
-};
-
-Around around(const Shape& shape, std::size_t dim) {
-  Around a;
-  for (std::size_t d = 0; d < dim; ++d) a.outer *= shape[d];
-  for (std::size_t d = dim + 1; d < shape.size(); ++d) a.inner *= shape[d];
-  return a;
-}
-
 std::size_t dim_of(const KernelCall& call) {
   return static_cast<std::size_t>(call.attrs->integer("dim"));
 }

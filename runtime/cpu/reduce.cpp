@@ -108,25 +108,17 @@ void reduce(const KernelCall& call) {
   }
 }
 
-Split around(const Shape& shape, std::int64_t dim) {
-  Split split;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const auto at = static_cast<std::int64_t>(d);
-    (at < dim ? split.outer : at == dim ? split.reduced : split.inner) *= shape[d];
-  }
-  return split;
-}
-
 template <class T>
 void arg_max(const KernelCall& call) {
-  const Split s = around(call.operands[0].shape, call.attrs->integer("dim"));
+  const Around s =
+      around(call.operands[0].shape, static_cast<std::size_t>(call.attrs->integer("dim")));
   const T* source = call.operands[0].as<T>();
   std::int64_t* out = call.results[0].as<std::int64_t>();
   for (std::int64_t o = 0; o < s.outer; ++o) {
     for (std::int64_t i = 0; i < s.inner; ++i) {
-      const T* base = source + o * s.reduced * s.inner + i;
+      const T* base = source + o * s.size * s.inner + i;
       std::int64_t best = 0;
-      for (std::int64_t r = 1; r < s.reduced; ++r) {
+      for (std::int64_t r = 1; r < s.size; ++r) {
         if (base[r * s.inner] > base[best * s.inner]) best = r;
       }
       out[o * s.inner + i] = best;
@@ -136,7 +128,8 @@ void arg_max(const KernelCall& call) {
 
 template <class T>
 void cum_sum(const KernelCall& call) {
-  const Split s = around(call.operands[0].shape, call.attrs->integer("dim"));
+  const Around s =
+      around(call.operands[0].shape, static_cast<std::size_t>(call.attrs->integer("dim")));
   const T* source = call.operands[0].as<T>();
   T* out = call.results[0].as<T>();
   const bool reverse = call.attrs->flag("reverse");
@@ -144,9 +137,9 @@ void cum_sum(const KernelCall& call) {
   for (std::int64_t o = 0; o < s.outer; ++o) {
     for (std::int64_t i = 0; i < s.inner; ++i) {
       Wide<T> sum = 0;
-      for (std::int64_t step = 0; step < s.reduced; ++step) {
-        const std::int64_t r = reverse ? s.reduced - 1 - step : step;
-        const std::int64_t at = (o * s.reduced + r) * s.inner + i;
+      for (std::int64_t step = 0; step < s.size; ++step) {
+        const std::int64_t r = reverse ? s.size - 1 - step : step;
+        const std::int64_t at = (o * s.size + r) * s.inner + i;
         const T value = source[at];
         if (exclusive) out[at] = static_cast<T>(sum);
         sum += value;

@@ -267,6 +267,19 @@ TEST(Mistakes, AreNamedAndExitWithTwo) {
            " --input input_ids=" + (model.folder.parent_path() / "gpt2_odd/input_ids.npy").string(),
        "the plan needs"},
       {"no plan", tool("tessera-run") + " /nonexistent.plan", "is not a plan"},
+      {"dumps under a file",
+       compile_line(model, "--train --bind batch=8,sequence=16 --grid data=2 --dump-dir " + ids +
+                               "/d -o " + out),
+       "ot a directory"},
+      {"outputs of a training plan", run + "--output logits=l.npy", "--output: error"},
+      {"checkpoints nowhere", run + "--checkpoint-every 2", "needs --checkpoint"},
+      {"a log in no folder", run + "--log " + (scratch / "no/log").string(), "does not exist"},
+      {"a trace that is a folder", run + "--trace " + (scratch / "").string(), "is a folder"},
+      {"too many ranks",
+       compile_line(model, "--train --bind batch=8,sequence=16 --grid data=4096 -o " +
+                               (scratch / "many").string()) +
+           " >/dev/null && " + tool("tessera-run") + " " + (scratch / "many").string(),
+       "has 4096 ranks"},
   };
   Tensor bad = read_npy(model.folder / "labels.npy");
   bad.mutable_view<std::int64_t>()[5] = 96;
@@ -277,6 +290,27 @@ TEST(Mistakes, AreNamedAndExitWithTwo) {
     EXPECT_NE(done.output.find(mistake.says), std::string::npos)
         << mistake.name << ": " << done.output;
     EXPECT_FALSE(fs::exists(out)) << mistake.name;
+  }
+}
+
+// Two tables are read with the same ids: the smaller one, of 5 rows, bounds them. Ids that are
+// computed are checked where they are used.
+TEST(Mistakes, IdsOutOfRangeAreRefused) {
+  for (const char* name : {"ids_of_two_tables", "ids_through_casts", "ids_of_a_sum"}) {
+    const Scratch scratch;
+    CompileFlags flags;
+    flags.model = data(str("cases/", name)) / "model.onnx";
+    flags.grid = "y=2,x=2";
+    flags.output = scratch / "plan";
+    flags.quiet = flags.infer = true;
+    compile_model(flags);
+    Tensor ids(DType::I64, {2, 2});
+    ids.mutable_view<std::int64_t>()[3] = 6;
+    write_npy(scratch / "ids.npy", ids);
+    const Finished done = shell(str(tool("tessera-run"), " ", (scratch / "plan").string(),
+                                    " --input ids=", (scratch / "ids.npy").string()));
+    EXPECT_EQ(done.code, 2) << done.output;
+    EXPECT_NE(done.output.find("6"), std::string::npos) << done.output;
   }
 }
 

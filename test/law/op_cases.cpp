@@ -85,19 +85,23 @@ void add_attention(std::vector<OpCase>& cases) {
   const std::vector<std::string> qkv{"n:bSgrD", "n:bTgD", "n:bTgE"};
   const std::vector<std::string> grad{"n:bSgrE", "n:bSgrD", "n:bTgD",
                                       "n:bTgE",  "n:bSgrE", "f:bSgr"};
-  for (const char* mask : {"", "bT", "ST", "bgrST"}) {
-    AttrList attrs{{"scale", 0.5}};
-    if (*mask == '\0') attrs.set("causal", true);
-    if (*mask != '\0') attrs.set("mask", std::string(mask));
+  const auto add = [&](AttrList attrs, const std::string& mask) {
     OpCase forward{OpKind::Attention, attrs, qkv, {}};
-    OpCase backward{OpKind::AttentionGrad, attrs, grad, {}};
-    if (*mask != '\0') {
-      forward.operands.push_back(std::string("n:") + mask);
-      backward.operands.push_back(std::string("n:") + mask);
+    OpCase backward{OpKind::AttentionGrad, std::move(attrs), grad, {}};
+    if (!mask.empty()) {
+      forward.operands.push_back(mask);
+      backward.operands.push_back(mask);
     }
     cases.push_back(forward);
     cases.push_back(backward);
-  }
+  };
+  add({{"scale", 0.5}, {"causal", true}}, "");
+  for (const std::string mask : {"bT", "ST", "bgrST"})
+    add({{"scale", 0.5}, {"mask", mask}}, "n:" + mask);
+  // What is hidden keeps a weight here, but passes no gradient on.
+  add({{"scale", 0.5}, {"causal", true}, {"hidden", -1.5}}, "");
+  add({{"scale", 0.5}, {"mask", std::string("bST")}, {"hidden", -1.5}}, "b:bST");
+  add({{"scale", 0.5}, {"causal", true}, {"mask", std::string("bT")}, {"hidden", -1.5}}, "n:bT");
 }
 
 void add_indexing(std::vector<OpCase>& cases) {

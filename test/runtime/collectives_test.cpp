@@ -175,6 +175,41 @@ TEST(LocalWorld, AnAbortWakesEveryWait) {
   waiter.join();
 }
 
+// A rank that fails right after an exchange frees its memory while others may still read or wait;
+// what they read must stay theirs (the sanitizers look).
+TEST(LocalWorld, AFailingRankPullsNoMemoryAway) {
+  constexpr int kRanks = 4;
+  constexpr std::size_t kBytes = 1 << 20;
+  for (int round = 0; round < 40; ++round) {
+    AbortFlag abort;
+    const auto hub = make_local_hub(kRanks, Timeout(60), abort);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto world = make_local_world(hub, rank);
+        try {
+          const std::vector<std::byte> own(kBytes, static_cast<std::byte>(rank));
+          std::vector<std::byte> from(kRanks * kBytes);
+          std::vector<ConstBytes> send(kRanks, {own.data(), kBytes});
+          std::vector<Bytes> receive;
+          for (std::size_t r = 0; r < kRanks; ++r)
+            receive.push_back({from.data() + r * kBytes, kBytes});
+          for (int step = 0; step < 3; ++step) {
+            if (rank == round % kRanks && step == 2) throw std::runtime_error("failed");
+            world->everyone().exchange(send, receive, str("step ", step));
+            EXPECT_EQ(from[kRanks * kBytes - 1], static_cast<std::byte>(kRanks - 1));
+          }
+        } catch (const Aborted&) {
+        } catch (const std::runtime_error& error) {
+          abort.set(error.what(), 3);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(abort.is_set());
+  }
+}
+
 TEST(LocalWorld, RanksAtDifferentStepsAreAnError) {
   AbortFlag abort;
   const auto hub = make_local_hub(2, Timeout(5), abort);

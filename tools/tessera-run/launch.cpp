@@ -11,10 +11,12 @@
 #include "ir/base/check.h"
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
+#include "tools/guarded.h"
 
 namespace tessera {
 namespace {
 
+constexpr int kMaxLocalRanks = 512;
 constexpr auto kJoinLimit = std::chrono::seconds(5);
 
 // Sizes that launchers announce.
@@ -32,13 +34,22 @@ void run_rank(const Plan& plan, const SessionOptions& options, World& world) {
   try {
     run_session(plan, options, world);
   } catch (const Aborted&) {
-  } catch (const CompileError& error) {
-    abort.set(error.what(), 2);
-  } catch (const WorldError& error) {
-    abort.set(str(rank, error.what()), 3);
   } catch (const std::exception& error) {
-    abort.set(str(rank, error.what()), 4);
+    const int code = exit_code(error);
+    abort.set(str(code == 2 ? "" : rank, error_text(error)), code);
   }
+}
+
+void check_memory(const Plan& plan) {
+  const double needed = static_cast<double>(plan.arena_bytes) * plan.grid.ranks();
+  const double there =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  constexpr double kGiB = 1 << 30;
+  if (needed > there)
+    throw CompileError("--ranks local",
+                       str(plan.grid.ranks(), " ranks need ", needed / kGiB,
+                           " GiB, this machine has ", there / kGiB),
+                       {"a smaller batch, more --micro-batches, or mpirun over several machines"});
 }
 
 void check_size(const Plan& plan, int size) {
@@ -57,15 +68,27 @@ bool launched_by_mpi() { return announced_size() > 0; }
 int run_local(const Plan& plan, const SessionOptions& options, Timeout timeout) {
   AbortFlag abort;
   const int ranks = plan.grid.ranks();
+  if (ranks > kMaxLocalRanks)
+    throw CompileError("--ranks local",
+                       str("the plan's grid ", plan.grid.text(), " has ", ranks,
+                           " ranks, more than the ", kMaxLocalRanks, " threads a process may have"),
+                       {str("run it with mpirun -n ", ranks)});
+  check_memory(plan);
   const auto hub = make_local_hub(ranks, timeout, abort);
   std::atomic<int> running = ranks;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto world = make_local_world(hub, rank);
-      run_rank(plan, options, *world);
-      --running;
-    });
+    try {
+      threads.emplace_back([&, rank] {
+        const auto world = make_local_world(hub, rank);
+        run_rank(plan, options, *world);
+        --running;
+      });
+    } catch (const std::system_error& error) {
+      abort.set(str("cannot start the thread of rank ", rank, ": ", error.what()), 3);
+      running -= ranks - rank;
+      break;
+    }
   }
   while (running > 0 && !abort.is_set()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   if (abort

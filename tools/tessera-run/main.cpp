@@ -19,7 +19,7 @@ std::map<std::string, std::filesystem::path> named_files(const std::vector<std::
   for (const std::string& item : items) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw CompileError(flag, str("expected NAME=FILE, found ", quoted(item)));
+      throw CompileError(flag, str("expected NAME=FILE, found ", in_quotes(item)));
     files[item.substr(0, equals)] = item.substr(equals + 1);
   }
   return files;
@@ -96,12 +96,13 @@ int run(int argc, char** argv) {
   flags.session.outputs = named_files(flags.outputs, "--output");
   if (flags.ranks.starts_with("mpi")) return exec_mpirun(flags.ranks, argc, argv);
   if (!flags.ranks.empty() && flags.ranks != "local")
-    throw CompileError("--ranks", str("expected local or mpi:N, found ", quoted(flags.ranks)));
+    throw CompileError("--ranks", str("expected local or mpi:N, found ", in_quotes(flags.ranks)));
   const Plan plan = read_plan(flags.session.plan_folder);
   if (flags.list) {
     list_plan(plan);
     return 0;
   }
+  check_options(plan, flags.session);
   const Timeout timeout(flags.timeout);
   if (flags.check) return check_plan(plan, flags.session, timeout);
   return launched_by_mpi() && flags.ranks != "local" ? run_mpi(plan, flags.session, timeout)
@@ -112,9 +113,5 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  return tessera::guarded([&] { return tessera::run(argc, argv); },
-                          [](const std::exception& error) {
-                            return dynamic_cast<const tessera::WorldError*>(&error) != nullptr ? 3
-                                                                                               : 4;
-                          });
+  return tessera::guarded([&] { return tessera::run(argc, argv); });
 }
