@@ -262,6 +262,17 @@ double Executor::scalar_output(std::string_view func, std::string_view output) c
   return std::nan("");
 }
 
+std::shared_ptr<HostScalars> Executor::stage_scalars(std::string_view func,
+                                                     const std::vector<std::string>& outputs) {
+  auto staged = std::make_shared<HostScalars>();
+  stream_->enqueue([this, staged, func = std::string(func), outputs] {
+    for (const std::string& output : outputs) staged->values.push_back(scalar_output(func, output));
+    staged->taken = std::chrono::steady_clock::now();
+    staged->ready.set();
+  });
+  return staged;
+}
+
 void Executor::store_arg(std::string_view name, const Tensor& whole) {
   const Place to = find_arg(name);
   if (whole.dtype() != to.type->dtype || whole.shape() != to.type->shape) {

@@ -16,6 +16,13 @@
 
 namespace tessera {
 
+// Scalars on their way to the host.
+struct HostScalars {
+  std::vector<double> values;  // these two valid after `ready`
+  std::chrono::steady_clock::time_point taken;
+  Event ready;
+};
+
 class Executor {
  public:
   // Compares the plan's hash over all ranks. `plan` and `world` must outlive the executor.
@@ -41,8 +48,10 @@ class Executor {
   // elsewhere. Partial values are added in rank order. Every rank must call it.
   Tensor collect_arg(std::string_view name);
   Tensor collect_output(std::string_view func, std::string_view output);
-  // A replicated scalar output, read from this rank's own memory.
-  double scalar_output(std::string_view func, std::string_view output) const;
+  // Copies replicated scalar outputs from this rank's own memory, after what was run so far. Nobody
+  // waits: the step goes on while the host looks at them later. NaN for outputs the function lacks.
+  std::shared_ptr<HostScalars> stage_scalars(std::string_view func,
+                                             const std::vector<std::string>& outputs);
   // The reverse of collect_arg: every rank passes the whole value.
   void store_arg(std::string_view name, const Tensor& whole);
 
@@ -63,6 +72,7 @@ class Executor {
   std::function<void()> bind_constant(const PlanFunc& func, const PlanStep& step);
   Place place(const PlanFunc& func, int value) const;
   Place find_arg(std::string_view name) const;
+  double scalar_output(std::string_view func, std::string_view output) const;
   Tensor collect(const Place& place, const std::string& what);
   void store(const Place& place, const Tensor& whole);
 

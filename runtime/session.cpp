@@ -58,6 +58,46 @@ Tensor scalar(DType dtype, double value) {
   return tensor;
 }
 
+// Loss and norm of a step are read after the next one was started, so that no step waits for the
+// host.
+class Report {
+ public:
+  Report(const SessionOptions& options, std::int64_t tokens_per_step, bool is_root)
+      : progress_(options.steps, tokens_per_step, is_root && !options.quiet) {
+    if (!is_root || options.log.empty()) return;
+    log_.open(options.log, options.resume.empty() ? std::ios::trunc : std::ios::app);
+    if (!log_) throw CompileError(options.log.string(), "cannot write the log");
+  }
+
+  struct Step {
+    std::int64_t step;
+    Clock::time_point start;
+    std::shared_ptr<HostScalars> scalars;
+  };
+  void add(Step step) { pending_ = std::move(step); }
+
+  void flush(const AbortFlag& abort) {
+    if (!pending_) return;
+    HostScalars& scalars = *pending_->scalars;
+    scalars.ready.wait(abort);
+    const double loss = scalars.values[0], norm = scalars.values[1];
+    const double seconds = std::chrono::duration<double>(scalars.taken - pending_->start).count();
+    if (log_.is_open()) {
+      const nlohmann::ordered_json line{
+          {"step", pending_->step}, {"loss", loss}, {"grad_norm", norm}, {"seconds", seconds}};
+      log_ << line.dump() << "\n" << std::flush;
+    }
+    progress_.step(pending_->step, loss, norm, seconds);
+    pending_.reset();
+  }
+  void finish() { progress_.finish(); }
+
+ private:
+  std::ofstream log_;
+  Progress progress_;
+  std::optional<Step> pending_;
+};
+
 class Session {
  public:
   Session(const Plan& plan, const SessionOptions& options, World& world)
@@ -132,37 +172,26 @@ class Session {
         throw CompileError("--seed", str("the checkpoint was made with --seed ", state.seed));
       world_.barrier("resume");
     }
+    if (!options_.resume.empty() && state.step >= options_.steps)
+      throw CompileError("--steps", str("the checkpoint has ", state.step, " steps already"),
+                         {"--steps counts from the start of the training"});
     const Schedule schedule(plan_, options_.lr);
-    std::ofstream log;
-    if (is_root() && !options_.log.empty()) {
-      log.open(options_.log, options_.resume.empty() ? std::ios::trunc : std::ios::app);
-      if (!log) throw CompileError(options_.log.string(), "cannot write the log");
-    }
-    Progress progress(options_.steps, batches_.tokens_per_step(), is_root() && !options_.quiet);
+    Report report(options_, batches_.tokens_per_step(), is_root());
     const std::int64_t first = state.step;
     for (; state.step < options_.steps; ++state.step) {
       const auto start = Clock::now();
       run_step(state.step, schedule.at(state.step),
                state.step == first && !options_.dump_gradients.empty());
-      const double loss = executor_.scalar_output("update", "loss");
-      const double norm = executor_.scalar_output("update", "grad_norm");
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      if (log.is_open())
-        log << nlohmann::ordered_json{{"step", state.step},
-                                      {"loss", loss},
-                                      {"grad_norm", norm},
-                                      {"seconds", seconds}}
-                   .dump()
-            << "\n"
-            << std::flush;
-      progress.step(state.step, loss, norm, seconds);
+      report.flush(world_.abort_flag());  // the step before this one
+      report.add({state.step, start, executor_.stage_scalars("update", {"loss", "grad_norm"})});
+      const bool last = state.step + 1 == options_.steps;
       const bool due =
           options_.checkpoint_every > 0 && (state.step + 1) % options_.checkpoint_every == 0;
-      if (!options_.checkpoint.empty() && (due || state.step + 1 == options_.steps)) {
+      if (last || due) report.flush(world_.abort_flag());
+      if (!options_.checkpoint.empty() && (due || last))
         save_checkpoint(executor_, options_.checkpoint, {state.step + 1, state.seed});
-      }
     }
-    progress.finish();
+    report.finish();
   }
 
   void run_step(std::int64_t step, double lr, bool dump) {

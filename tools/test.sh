@@ -2,7 +2,7 @@
 # Builds everything and runs all tests; ends with ctest's summary.
 #
 #   tools/test.sh          release build with all tests; the runtime's tests under ThreadSanitizer with 20 seeds
-#   tools/test.sh --all    also AddressSanitizer + UBSan, 200 seeds, and the models on all 64 grids
+#   tools/test.sh --all    also AddressSanitizer + UBSan, 200 seeds, longer fuzzing, and the models on all 64 grids
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all=0
@@ -28,9 +28,9 @@ TESSERA_SEEDS=$seeds TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/tools/tsan.
   build/tsan/bin/tessera_runtime_tests --gtest_brief=1
 
 if ((all)); then
-  export TESSERA_ALL_GRIDS=1
+  export TESSERA_ALL_GRIDS=1 TESSERA_MUTANTS=700
   build build/asan all -- -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTESSERA_SANITIZE=address,undefined
-  (cd build/asan && ASAN_OPTIONS=detect_leaks=0 TESSERA_ALL_GRIDS= ctest -j "$jobs" --output-on-failure --no-tests=error)
+  (cd build/asan && ASAN_OPTIONS=detect_leaks=0 TESSERA_ALL_GRIDS= TESSERA_MUTANTS= ctest -j "$jobs" --output-on-failure --no-tests=error)
 fi
 
 build build/release all -- -DCMAKE_BUILD_TYPE=Release -DTESSERA_WERROR=ON

@@ -10,7 +10,7 @@ namespace {
 // Per model; TESSERA_MUTANTS=1000 looks longer.
 std::uint64_t mutants() {
   const char* text = std::getenv("TESSERA_MUTANTS");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 60;
+  return text != nullptr && *text != 0 ? std::strtoull(text, nullptr, 10) : 60;
 }
 constexpr std::int64_t kSmallArena = 64 << 20;
 
