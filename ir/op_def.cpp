@@ -140,33 +140,4 @@ std::vector<Type> infer_types(const Op& op) {
   return types;
 }
 
-double flops(const Op& op) {
-  const IndexMap map = index_map(op);
-  double points = 1;
-  for (const auto& [loop, size] : loop_sizes(op, map)) points *= static_cast<double>(size);
-  switch (family(op.kind)) {
-    case OpFamily::Contraction:
-      return 2 * points;
-    case OpFamily::Normalization:
-      if (op.kind == OpKind::Attention || op.kind == OpKind::AttentionGrad) {
-        // Two contractions forward, five backward, over b S g r T and one head dimension each.
-        const Type& q = op.operands[op.kind == OpKind::Attention ? 0 : 1]->type;
-        const Type& k = op.operands[op.kind == OpKind::Attention ? 1 : 2]->type;
-        return (op.kind == OpKind::Attention ? 4 : 10) * static_cast<double>(elements(q.shape)) *
-               static_cast<double>(k.shape[1]);
-      }
-      return points;
-    case OpFamily::Elementwise:
-    case OpFamily::Reduction:
-    case OpFamily::Optimizer:
-      return points;
-    case OpFamily::Source:
-    case OpFamily::Index:
-    case OpFamily::Movement:
-    case OpFamily::Collective:
-      return 0;
-  }
-  return 0;
-}
-
 }  // namespace tessera

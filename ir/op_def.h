@@ -62,8 +62,4 @@ std::map<char, std::int64_t> loop_sizes(const Op& op, const IndexMap& map);
 // Logical result types from operand types and attributes. Not for ops with explicit_type.
 std::vector<Type> infer_types(const Op& op);
 
-// Floating point operations of the uncut op: 2 per multiply-add of an einsum, about 1 per element
-// otherwise.
-double flops(const Op& op);
-
 }  // namespace tessera

@@ -1,0 +1,11 @@
+# The machine files in passes/cost/machines, compiled in: load_machine("perlmutter") needs no file beside the program.
+file(GLOB machine_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/passes/cost/machines/*.json")
+set(TESSERA_PRESETS "")
+foreach(file ${machine_files})
+  get_filename_component(machine "${file}" NAME_WE)
+  file(READ "${file}" json)
+  string(APPEND TESSERA_PRESETS "      {\"${machine}\", R\"json(${json})json\"},\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+endforeach()
+configure_file("${CMAKE_SOURCE_DIR}/passes/cost/presets.cpp.in" "${CMAKE_BINARY_DIR}/presets.cpp" @ONLY)
+target_sources(tessera_cost PRIVATE "${CMAKE_BINARY_DIR}/presets.cpp")
