@@ -38,8 +38,10 @@ void hash_weights(Plan& plan, const EmitOptions& options) {
         !std::filesystem::exists(options.model_folder / source.file))
       continue;
     const std::filesystem::path file = options.model_folder / source.file;
+    std::error_code error;
+    const bool there = std::filesystem::exists(file, error);
     std::string& hash = known[str(source.file, "@", source.offset, "+", source.bytes)];
-    if (hash.empty()) hash = sha256_of_file(file, source.offset, source.bytes);
+    if (hash.empty() && there) hash = sha256_of_file(file, source.offset, source.bytes);
     source.sha256 = hash;
     source.file = std::filesystem::relative(std::filesystem::absolute(file),
                                             std::filesystem::absolute(options.plan_folder))

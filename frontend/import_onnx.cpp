@@ -248,7 +248,10 @@ class Importer {
     source.tensor = name;
     source.dtype = dtype_of(tensor.data_type(), place);
     source.shape = shape_of(tensor, place);
-    if (source.dtype != DType::F32 && source.dtype != DType::F64) {
+    if (!file_.has_data(tensor)) result_.absent.insert(file_.location(tensor).first);
+    // Without weights nothing will run, and other types can be planned.
+    const bool runs = source.dtype == DType::F32 || source.dtype == DType::F64;
+    if (!runs && file_.has_data(tensor)) {
       throw CompileError(
           place, str("parameters of type ", tessera::name(source.dtype), " are not supported yet"),
           {"export the model in float32"});

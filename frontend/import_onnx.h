@@ -2,6 +2,7 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct ImportResult {
   // Parameters whose bytes lie in no file as they are needed (typed protobuf fields): by tensor
   // name. Their sources name the file kInlineWeightsFile, which codegen writes into the plan.
   std::map<std::string, Tensor> inline_weights;
+  // External files that are not there: the model can be planned, not run.
+  std::set<std::string> absent;
 };
 
 inline constexpr std::string_view kInlineWeightsFile = "weights.safetensors";

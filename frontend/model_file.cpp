@@ -113,7 +113,10 @@ std::uint64_t parse_number(const std::string& text, const std::string& key,
   return value;
 }
 
-// Opens without following links, and checks the opened file itself.
+constexpr int kAbsent = -1;
+
+// Opens without following links, and checks the opened file itself. kAbsent if there is no such
+// file.
 int open_beside(const std::filesystem::path& folder, const std::string& location,
                 const std::string& where) {
   const std::filesystem::path relative(location);
@@ -136,6 +139,7 @@ int open_beside(const std::filesystem::path& folder, const std::string& location
     errno = error;
     fd = next;
   }
+  if (fd < 0 && errno == ENOENT) return kAbsent;
   if (fd < 0)
     throw CompileError(where, str("cannot open external data ", in_quotes(location)),
                        {std::strerror(errno), "symbolic links are not followed"});
@@ -204,8 +208,10 @@ std::pair<std::string, ByteRange> ModelFile::external_location(
   }
   const int fd = open_beside(path_.parent_path(), location, where);
   struct stat info {};
-  ::fstat(fd, &info);
-  ::close(fd);
+  if (fd != kAbsent) {
+    ::fstat(fd, &info);
+    ::close(fd);
+  }
   const auto file_size = static_cast<std::uint64_t>(info.st_size);
   const std::uint64_t expected = static_cast<std::uint64_t>(elements(shape_of(tensor, where))) *
                                  byte_size(dtype_of(tensor.data_type(), where));
@@ -214,11 +220,23 @@ std::pair<std::string, ByteRange> ModelFile::external_location(
     throw CompileError(where, str("external data length ", range.size, " but the dimensions need ",
                                   expected, " bytes"));
   }
-  if (range.offset > file_size || range.size > file_size - range.offset) {
+  if (range.size > UINT64_MAX - range.offset) {
+    throw CompileError(where, "external data offset and length overflow");
+  }
+  if (fd != kAbsent && range.offset + range.size > file_size) {
     throw CompileError(where, str("external data offset ", range.offset, " length ", range.size,
                                   " but ", location, " has ", file_size, " bytes"));
   }
   return {location, range};
+}
+
+bool ModelFile::has_data(const onnx::TensorProto& tensor) const {
+  if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return true;
+  const std::string file = external_location(tensor).first;
+  const auto known = present_.find(file);
+  if (known != present_.end()) return known->second;
+  std::error_code error;
+  return present_[file] = std::filesystem::exists(path_.parent_path() / file, error);
 }
 
 std::pair<std::string, ByteRange> ModelFile::location(const onnx::TensorProto& tensor) const {
@@ -249,7 +267,10 @@ Tensor ModelFile::read(const onnx::TensorProto& tensor) const {
     const int fd = tensor.data_location() == onnx::TensorProto::EXTERNAL
                        ? open_beside(path_.parent_path(), file, where)
                        : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) throw CompileError(where, "cannot open the model file again");
+    if (fd < 0) {
+      throw CompileError(where, str("its file ", in_quotes(file), " is absent"),
+                         {"values that the compiler computes with must be there"});
+    }
     try {
       read_exactly(fd, result.mutable_data(), result.bytes(), range.offset, where);
     } catch (...) {

@@ -36,6 +36,9 @@ class ModelFile {
   // file's size and the tensor's type. The file is empty when the bytes are in typed fields of the
   // proto.
   std::pair<std::string, ByteRange> location(const onnx::TensorProto& tensor) const;
+  // Whether the tensor's bytes are there: external files may be absent, and the model can still be
+  // planned. Asking for their location then gives what the model says of it, unchecked.
+  bool has_data(const onnx::TensorProto& tensor) const;
   // The tensor's values, wherever they are.
   Tensor read(const onnx::TensorProto& tensor) const;
 
@@ -43,7 +46,8 @@ class ModelFile {
   std::pair<std::string, ByteRange> external_location(const onnx::TensorProto& tensor) const;
   std::filesystem::path path_;
   std::unique_ptr<onnx::ModelProto> proto_;
-  std::map<std::string, ByteRange> raw_;  // by initializer name
+  std::map<std::string, ByteRange> raw_;         // by initializer name
+  mutable std::map<std::string, bool> present_;  // external files
 };
 
 // Dtype and sizes of a tensor. Throws CompileError for types and sizes that cannot be handled.

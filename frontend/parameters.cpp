@@ -135,7 +135,8 @@ bool ParameterRules::leads_only_to_trig(const std::string& name, int depth) cons
 }
 
 bool ParameterRules::has_mask_values(const onnx::TensorProto& tensor) const {
-  if (elements(shape_of(tensor, tensor.name())) > kLargestMask) return false;
+  if (elements(shape_of(tensor, tensor.name())) > kLargestMask || !file_.has_data(tensor))
+    return false;
   const Tensor values = file_.read(tensor);
   for (std::int64_t i = 0; i < values.size(); ++i) {
     if (!(values.number(i) > -1e4 && values.number(i) < 1e30)) return true;
@@ -186,6 +187,7 @@ void ParameterRules::find_ties() {
       const bool same = other.dims(0) == table->dims(0) && other.dims(1) == table->dims(1);
       const bool transposed = other.dims(0) == table->dims(1) && other.dims(1) == table->dims(0);
       if ((!same && !transposed) || ties_.contains(other.name())) continue;
+      if (!file_.has_data(*table) || !file_.has_data(other)) continue;
       if (!values) values = file_.read(*table);
       const Tensor copy = file_.read(other);
       if (same && same_content(copy, *values, false)) {

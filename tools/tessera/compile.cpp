@@ -97,6 +97,11 @@ void compile_model(const CompileFlags& flags) {
     for (const std::string& remark : imported.remarks) std::cout << "remark: " << remark << "\n";
     for (const std::string& remark : context.remarks) std::cout << "remark: " << remark << "\n";
   }
+  for (const std::string& file : imported.absent) {
+    std::cerr << "warning: the weights in " << (flags.model.parent_path() / file).string()
+              << " are absent: the plan can be studied, but tessera-run needs them"
+              << " (or --random-weights SEED)\n";
+  }
   if (flags.quiet) return;
   std::size_t steps = 0;
   for (const PlanFunc& func : plan.funcs) steps += func.steps.size();

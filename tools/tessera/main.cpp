@@ -2,9 +2,12 @@
 #include <iostream>
 
 #include "frontend/import_onnx.h"
+#include "frontend/zoo.h"
 #include "ir/base/diag.h"
+#include "passes/cost/machine.h"
 #include "tools/guarded.h"
 #include "tools/tessera/compile.h"
+#include "tools/tessera/explain.h"
 
 namespace tessera {
 namespace {
@@ -34,6 +37,35 @@ void add_compile(CLI::App& app, CompileFlags& f) {
   app.add_option("-o,--output", f.output, "The plan's folder")->required();
 }
 
+void add_zoo(CLI::App& app, ZooModel& m, std::string& dtype, std::filesystem::path& output) {
+  app.add_option("family", m.family, "gpt or llama")->required();
+  app.add_option("--layers", m.layers, "Transformer blocks");
+  app.add_option("--hidden", m.hidden, "Size of the residual stream");
+  app.add_option("--heads", m.heads, "Query heads");
+  app.add_option("--kv-heads", m.kv_heads, "Key and value heads (llama)");
+  app.add_option("--mlp", m.mlp, "Hidden size of the MLP");
+  app.add_option("--vocab", m.vocabulary, "Vocabulary");
+  app.add_option("--sequence", m.sequence, "Tokens of a sample");
+  app.add_option("--dtype", dtype, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  app.add_option("-o,--output", output, "The ONNX file")->required();
+}
+
+void print_machine(const std::string& name) {
+  for (const Preset& preset : machine_presets()) {
+    if (name.empty()) std::cout << preset.name << "\n";
+    if (preset.name == name) std::cout << preset.json;
+  }
+  if (!name.empty()) load_machine(name);  // says which presets there are
+}
+
+void add_explain(CLI::App& app, ExplainFlags& f) {
+  app.add_option("plan", f.plan, "The plan's folder")->required();
+  app.add_option("--machine", f.machine, "A preset or a machine file (default: the plan's)");
+  app.add_flag("--json", f.json, "For programs");
+  app.add_option("--trace", f.trace, "The expected timeline, as a Chrome/Perfetto trace");
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Tessera compiles ONNX transformers into plans for many devices.", "tessera");
   CompileFlags flags;
@@ -41,6 +73,19 @@ int run(int argc, char** argv) {
   app.add_flag("--list-ops", list_ops, "List the ONNX ops that can be imported");
   CLI::App* compile_command = app.add_subcommand("compile", "Compile a model into a plan");
   add_compile(*compile_command, flags);
+  ExplainFlags explain_flags;
+  CLI::App* explain_command =
+      app.add_subcommand("explain", "What a plan is expected to take, and where it goes");
+  add_explain(*explain_command, explain_flags);
+  ZooModel zoo;
+  std::string zoo_dtype = "f32";
+  std::filesystem::path zoo_output;
+  CLI::App* zoo_command =
+      app.add_subcommand("zoo", "Write a model's graph without weights, to plan with");
+  add_zoo(*zoo_command, zoo, zoo_dtype, zoo_output);
+  std::string machine;
+  CLI::App* machine_command = app.add_subcommand("machine", "Print a machine file to start from");
+  machine_command->add_option("name", machine, "A preset; without one, all of them are listed");
   app.require_subcommand(0, 1);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   if (list_ops) {
@@ -49,6 +94,19 @@ int run(int argc, char** argv) {
   }
   if (compile_command->parsed()) {
     compile_model(flags);
+    return 0;
+  }
+  if (explain_command->parsed()) {
+    explain(explain_flags);
+    return 0;
+  }
+  if (zoo_command->parsed()) {
+    zoo.dtype = *dtype_named(zoo_dtype);
+    write_zoo_model(zoo, zoo_output);
+    return 0;
+  }
+  if (machine_command->parsed()) {
+    print_machine(machine);
     return 0;
   }
   std::cout << app.help();

@@ -1,0 +1,177 @@
+#include "codegen/predict_plan.h"
+
+#include <algorithm>
+
+#include "ir/base/text.h"
+#include "passes/cost/collective_cost.h"
+#include "passes/cost/op_cost.h"
+
+namespace tessera {
+namespace {
+
+using TypeList = std::vector<const Type*>;
+
+TypeList types_of(const PlanFunc& func, const std::vector<int>& values) {
+  TypeList types;
+  for (const int value : values)
+    types.push_back(&func.values[static_cast<std::size_t>(value)].type);
+  return types;
+}
+
+// A type with every axis taken away, to count what the uncut program does.
+struct Uncut {
+  std::vector<Type> storage;
+  TypeList list;
+  explicit Uncut(const TypeList& types) {
+    for (const Type* type : types) storage.push_back(type->logical());
+    for (const Type& type : storage) list.push_back(&type);
+  }
+};
+
+class Replay {
+ public:
+  Replay(const Plan& plan, const Machine& machine) : plan_(plan), machine_(machine) {}
+
+  Prediction run() {
+    for (const PlanFunc& func : plan_.funcs) {
+      const double times = func.name == "micro" ? static_cast<double>(plan_.micro_batches) : 1.0;
+      replay(func, times);
+    }
+    p_.peak_flops = machine_.peak(widest_) * plan_.grid.ranks();
+    count_memory();
+    return std::move(p_);
+  }
+
+ private:
+  // Streams run their steps in order; a step also waits for those it names.
+  void replay(const PlanFunc& func, double times) {
+    std::map<std::string, double> free_at;
+    std::vector<double> ends;
+    std::vector<TimelineEvent> events;
+    for (const PlanStep& step : func.steps) {
+      double start = free_at[step.stream];
+      for (const int before : step.after)
+        start = std::max(start, ends[static_cast<std::size_t>(before)]);
+      const double seconds = price(func, step, times);
+      ends.push_back(start + seconds);
+      free_at[step.stream] = ends.back();
+      if (seconds == 0) continue;
+      events.push_back(
+          {func.name, label(func, step), category(func, step), step.stream, start, seconds});
+    }
+    double end = 0;
+    for (const auto& [stream, at] : free_at) end = std::max(end, at);
+    p_.seconds += times * end;
+    p_.exposed += times * (end - busy(events));
+    for (TimelineEvent& event : events) {
+      event.start += offset_;
+      p_.timeline.push_back(std::move(event));
+    }
+    offset_ += end;
+  }
+
+  // How long some compute runs, collectives beside it or not.
+  static double busy(const std::vector<TimelineEvent>& events) {
+    std::vector<std::pair<double, double>> spans;
+    for (const TimelineEvent& event : events) {
+      if (event.category != "collective")
+        spans.emplace_back(event.start, event.start + event.seconds);
+    }
+    std::ranges::sort(spans);
+    double total = 0, until = 0;
+    for (const auto& [start, end] : spans) {
+      total += std::max(0.0, end - std::max(start, until));
+      until = std::max(until, end);
+    }
+    return total;
+  }
+
+  static std::string category(const PlanFunc& func, const PlanStep& step) {
+    if (!step.fused() && communicates(step.kind)) return "collective";
+    return func.name == "update" ? "optimizer" : "compute";
+  }
+
+  static std::string label(const PlanFunc& func, const PlanStep& step) {
+    const std::string& result = func.values[static_cast<std::size_t>(step.results[0])].name;
+    return str(step.fused() ? "fused" : mnemonic(step.kind), " %", result);
+  }
+
+  double price(const PlanFunc& func, const PlanStep& step, double times) {
+    const TypeList operands = types_of(func, step.operands), results = types_of(func, step.results);
+    const OpView view{step.kind, &step.attrs, operands, results};
+    if (!step.fused() && communicates(step.kind)) {
+      const Axes& over = step.attrs.axes("over");
+      const CollectiveCost cost = collective_cost(machine_, plan_.grid, step.kind, over,
+                                                  collective_bytes(view, plan_.grid));
+      CollectiveTotal& total =
+          p_.collectives[str(mnemonic(step.kind), " over ", plan_.grid.text(over))];
+      total.count += times;
+      total.seconds += times * cost.seconds;
+      total.bytes += times * cost.wire_bytes;
+      p_.communication += times * cost.seconds;
+      return cost.seconds;
+    }
+    // A fused step reads and writes its outer buffers once.
+    const OpView whole{OpKind::Add, &step.attrs, operands, results};
+    const Work work = work_of(step.fused() ? whole : view, plan_.grid);
+    const double seconds = seconds_of(machine_, work);
+    (func.name == "update" ? p_.optimizer : p_.compute) += times * seconds;
+    if (work.flops > 0) count_flops(view, work, times);
+    return seconds;
+  }
+
+  void count_flops(const OpView& view, const Work& work, double times) {
+    const Uncut operands({view.operands.begin(), view.operands.end()});
+    const Uncut results({view.results.begin(), view.results.end()});
+    const double flops =
+        work_of({view.kind, view.attrs, operands.list, results.list}, plan_.grid).flops;
+    p_.model_flops += times * flops;
+    p_.rank_flops += times * work.flops;
+    if (flops > largest_) widest_ = work.dtype;
+    largest_ = std::max(largest_, flops);
+  }
+
+  // A function's arguments are counted once by name; what is left of the arena holds activations
+  // and workspace.
+  void count_memory() {
+    std::map<std::string, double> components;
+    std::map<std::string, bool> seen;
+    double known = 0;
+    for (const PlanFunc& func : plan_.funcs) {
+      for (const PlanArg& arg : func.args) {
+        const PlanValue& value = func.values[static_cast<std::size_t>(arg.value)];
+        if (arg.role == ArgRole::Input || !seen.emplace(value.name, true).second) continue;
+        const auto bytes = static_cast<double>(largest_local_bytes(value.type, plan_.grid));
+        components[component(arg, value.name)] += bytes;
+        known += bytes;
+      }
+    }
+    components["activations and workspace"] =
+        std::max(0.0, static_cast<double>(plan_.arena_bytes) - known);
+    components["communicators"] =
+        machine_.device.communicator_bytes * static_cast<double>(plan_.comms.size());
+    components["runtime"] = machine_.device.runtime_bytes;
+    for (const auto& [name, bytes] : components) {
+      if (bytes > 0) p_.memory[name] = bytes;
+      p_.memory_total += bytes;
+    }
+  }
+
+  static std::string component(const PlanArg& arg, const std::string& name) {
+    if (arg.role == ArgRole::Param) return "parameters";
+    if (name.ends_with(".grad")) return "gradients";
+    return name.find('.') != std::string::npos ? "optimizer state" : "other state";
+  }
+
+  const Plan& plan_;
+  const Machine& machine_;
+  Prediction p_;
+  double offset_ = 0, largest_ = 0;
+  DType widest_ = DType::F32;
+};
+
+}  // namespace
+
+Prediction predict(const Plan& plan, const Machine& machine) { return Replay(plan, machine).run(); }
+
+}  // namespace tessera
