@@ -1,72 +1,36 @@
-// The 4D algorithm for the grid that the user names (arXiv 2305.13525), read off the graph's
-// dimension classes:
-//
-//   batch           over data, then z
-//   linear layers   contraction over x and output over y, or the reverse: a two-colouring of the
-//   feature classes, so
-//                   that the output of one layer is cut as the next one reads it
-//   heads           the output split of the projection; with grouped heads y is refined into y.0
-//   (groups), y.1 (queries) vocabulary      over y and x together: the head gathers hidden and
-//   never all-reduces logits parameters      as their layer reads them, matrices once more over z
+// The 4D algorithm for the module's grid (arXiv 2305.13525),
+// with the layout that passes/sharded/layout.h describes; with grouped heads y is refined into y.0
+// (groups) and y.1 (queries). Parameters are cut as their layer reads them, matrices once more over
+// z.
 //
 // Arguments get their sharded types and contractions their loops; propagate_shardings does the
 // rest.
 #include <algorithm>
-#include <set>
 
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
 #include "ir/op_def.h"
 #include "passes/pass.h"
+#include "passes/sharded/layout.h"
 #include "passes/sharded/loop_assignment.h"
 
 namespace tessera {
 namespace {
 
-enum class Color : std::uint8_t { X, Y };
-Color other(Color color) { return color == Color::X ? Color::Y : Color::X; }
-
-Func* body_of(const Module& module) {
-  for (const char* name : {"micro", "forward"}) {
-    if (Func* func = module.find(name)) return func;
-  }
-  return nullptr;
-}
-
-// Parameters are read directly, or through movement that was not absorbed.
-const Value* param_behind(const Func& func, const Value* value) {
-  while (value->def != nullptr && family(value->def->kind) == OpFamily::Movement &&
-         value->def->operands.size() == 1) {
-    value = value->def->operand(0);
-  }
-  return value->def == nullptr && func.arg_of(value).kind == ArgKind::Param ? value : nullptr;
-}
-
-// A contraction of an activation with a parameter.
-struct Linear {
-  Op* op = nullptr;
-  IndexMap map;
-  std::size_t weight = 1;           // operand index of the parameter
-  std::vector<ClassId> contracted;  // in both operands, not in the result
-  std::vector<ClassId> output;      // in the parameter and the result only
-};
-
 class Chooser {
  public:
   Chooser(Module& module, PassContext& context)
-      : module_(module), context_(context), func_(*body_of(module)), classes_(module) {
+      : module_(module), context_(context), func_(*body_of(module)), layout_(module) {
     for (AxisId axis = 0; axis < module.grid.axis_count(); ++axis) {
       if (module.grid.size(axis) > 1) role(module.grid.name(axis)).push_back(axis);
     }
   }
 
   void run() {
-    find_batch();
-    find_heads();
-    find_vocabulary();
-    color_layers();
     refine_axes();
-    for (const auto& [id, color] : colors_) assign_color(id, color);
+    for (const ClassId id : layout_.batch) axes_[id] = batch_axes_;
+    for (const ClassId id : layout_.vocabulary) axes_[id] = concatenated(y_, x_);
+    for (const auto& [id, color] : layout_.colors) assign_color(id, color);
     assign_contractions();
     type_arguments();
   }
@@ -78,122 +42,6 @@ class Chooser {
     if (name == "x") return x_;
     throw CompileError("--grid", str("axis ", name, " has no role in the 4D algorithm"),
                        {"axes are data, z, y and x"});
-  }
-
-  // The leading dimension of the inputs.
-  void find_batch() {
-    const Value* primary =
-        func_.find_arg(module_.notes.contains("labels") ? module_.notes.at("labels") : "");
-    for (const Arg& arg : func_.args()) {
-      if (primary == nullptr && arg.kind == ArgKind::Input && arg.value->type.rank() >= 1)
-        primary = arg.value.get();
-    }
-    if (primary == nullptr || primary->type.rank() == 0) return;
-    batch_size_ = primary->type.shape[0];
-    for (const Arg& arg : func_.args()) {
-      const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 &&
-                        arg.value->type.shape[0] == batch_size_;
-      if (same && !classes_.is_whole(classes_.of(arg.value.get(), 0)))
-        batch_.insert(classes_.of(arg.value.get(), 0));
-    }
-    for (ClassId id : batch_) axes_[id] = batch_axes_;
-  }
-
-  void find_heads() {
-    for (const auto& op : func_.ops()) {
-      if (op->kind != OpKind::Attention) continue;
-      const IndexMap map = index_map(*op);
-      const ClassId groups = classes_.of_loop(*op, map, 'g');
-      const ClassId queries = classes_.of_loop(*op, map, 'r');
-      heads_[groups] = {groups, queries};
-      heads_[queries] = {groups, queries};
-    }
-  }
-
-  // Looked-up dimensions of large tables, the classes of a cross entropy, and untied heads whose
-  // logits only leave.
-  void find_vocabulary() {
-    for (const auto& op : func_.ops()) {
-      if (op->kind == OpKind::CrossEntropy)
-        vocabulary_.insert(classes_.of(op->operand(0), op->operand(0)->type.rank() - 1));
-      if (op->kind == OpKind::Gather && param_behind(func_, op->operand(0)) != nullptr) {
-        const auto dim = static_cast<std::size_t>(op->attrs.integer("dim"));
-        const Shape& table = op->operand(0)->type.shape;
-        if (table.size() == 2 && table[dim] >= table[1 - dim])
-          vocabulary_.insert(classes_.of(op->operand(0), dim));
-      }
-      if (const auto linear = as_linear(*op);
-          linear && linear->output.size() == 1 && op->result()->users.empty()) {
-        vocabulary_.insert(linear->output[0]);
-      }
-    }
-    for (auto it = vocabulary_.begin(); it != vocabulary_.end();) {
-      const bool unfit = classes_.is_whole(*it) || batch_.contains(*it);
-      it = unfit ? vocabulary_.erase(it) : std::next(it);
-    }
-    for (ClassId id : vocabulary_) axes_[id] = concatenated(y_, x_);
-  }
-
-  std::optional<Linear> as_linear(Op& op) const {
-    if (op.kind != OpKind::Einsum || op.operands.size() != 2) return std::nullopt;
-    for (std::size_t w : {std::size_t{1}, std::size_t{0}}) {
-      if (param_behind(func_, op.operand(w)) == nullptr ||
-          param_behind(func_, op.operand(1 - w)) != nullptr)
-        continue;
-      Linear linear{&op, index_map(op), w, {}, {}};
-      const std::string& input = linear.map.operands[1 - w];
-      const std::string& result = linear.map.results[0];
-      for (char loop : linear.map.operands[w]) {
-        const ClassId id = classes_.of_loop(op, linear.map, loop);
-        const bool in_input = input.find(loop) != std::string::npos;
-        const bool in_result = result.find(loop) != std::string::npos;
-        if (classes_.is_whole(id) || batch_.contains(id)) continue;
-        if (in_input && !in_result) linear.contracted.push_back(id);
-        if (!in_input && in_result) linear.output.push_back(id);
-      }
-      return linear;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<Color> color_of(const std::vector<ClassId>& ids) const {
-    for (ClassId id : ids) {
-      const auto found = colors_.find(id);
-      if (found != colors_.end()) return found->second;
-    }
-    return std::nullopt;
-  }
-
-  // Colours the class that best takes a cut: heads if there are any, else the largest.
-  void paint(const std::vector<ClassId>& ids, Color color) {
-    ClassId best = -1;
-    for (ClassId id : ids) {
-      if (vocabulary_.contains(id) || classes_.size(id) <= 1) continue;
-      if (heads_.contains(id)) {
-        colors_[heads_.at(id).first] = color;
-        colors_[heads_.at(id).second] = color;
-        return;
-      }
-      if (best < 0 || classes_.size(id) > classes_.size(best)) best = id;
-    }
-    if (best >= 0) colors_[best] = color;
-  }
-
-  void color_layers() {
-    for (const auto& op : func_.ops()) {
-      const auto linear = as_linear(*op);
-      if (!linear) continue;
-      const auto outputs_vocabulary =
-          std::ranges::any_of(linear->output, [&](ClassId id) { return vocabulary_.contains(id); });
-      if (outputs_vocabulary) continue;
-      std::optional<Color> in = color_of(linear->contracted);
-      const std::optional<Color> out = color_of(linear->output);
-      if (!in) {
-        in = out ? other(*out) : Color::X;
-        paint(linear->contracted, *in);
-      }
-      if (!out) paint(linear->output, other(*in));
-    }
   }
 
   // Part f of `parts` for the groups, the rest for the queries of a group, so that the largest
@@ -212,13 +60,14 @@ class Chooser {
 
   // y=4 -> y.0=2, y.1=2 where two groups of two queries each need it.
   void refine_axes() {
-    for (const auto& [id, pair] : heads_) {
-      const auto color = colors_.find(id);
-      if (color == colors_.end()) continue;
+    for (const auto& [id, pair] : layout_.heads) {
+      const auto color = layout_.colors.find(id);
+      if (color == layout_.colors.end()) continue;
       Axes& axes = color->second == Color::X ? x_ : y_;
       if (axes.size() != 1) continue;
       const int parts = module_.grid.size(axes);
-      const int f = group_parts(classes_.size(pair.first), classes_.size(pair.second), parts);
+      const int f =
+          group_parts(layout_.classes.size(pair.first), layout_.classes.size(pair.second), parts);
       if (f != 1 && f != parts) refine(axes[0], f);
     }
   }
@@ -241,19 +90,18 @@ class Chooser {
       list = renumbered;
     };
     for (Axes* list : {&batch_axes_, &y_, &x_}) renumber(*list);
-    for (auto& [id, list] : axes_) renumber(list);
   }
 
   void assign_color(ClassId id, Color color) {
     const Axes& axes = color == Color::X ? x_ : y_;
-    const auto heads = heads_.find(id);
-    if (heads == heads_.end()) {
+    const auto heads = layout_.heads.find(id);
+    if (heads == layout_.heads.end()) {
       axes_[id] = axes;
       return;
     }
     const auto [groups, queries] = heads->second;
-    const int f =
-        group_parts(classes_.size(groups), classes_.size(queries), module_.grid.size(axes));
+    const int f = group_parts(layout_.classes.size(groups), layout_.classes.size(queries),
+                              module_.grid.size(axes));
     std::size_t taken = 0;
     for (int product = 1; taken < axes.size() && product < f; ++taken)
       product *= module_.grid.size(axes[taken]);
@@ -270,11 +118,12 @@ class Chooser {
     const std::string order = map.results[0] + map.loops();
     for (char loop : order) {
       if (loops.contains(loop) || map.is_whole(loop)) continue;
-      const ClassId id = classes_.of_loop(op, map, loop);
-      const auto color = colors_.find(id);
-      if (color == colors_.end() || heads_.contains(id)) continue;
-      const bool taken_by_own_class = std::ranges::any_of(
-          loops, [&](const auto& item) { return classes_.of_loop(op, map, item.first) == id; });
+      const ClassId id = layout_.classes.of_loop(op, map, loop);
+      const auto color = layout_.colors.find(id);
+      if (color == layout_.colors.end() || layout_.heads.contains(id)) continue;
+      const bool taken_by_own_class = std::ranges::any_of(loops, [&](const auto& item) {
+        return layout_.classes.of_loop(op, map, item.first) == id;
+      });
       const Axes& spare = color->second == Color::X ? y_ : x_;
       if (!taken_by_own_class || intersects(used, spare) || spare.empty()) continue;
       loops[loop] = spare;
@@ -290,7 +139,7 @@ class Chooser {
                            op->kind == OpKind::CrossEntropy || op->kind == OpKind::CrossEntropyGrad;
       if (!matters) continue;
       const IndexMap map = index_map(*op);
-      LoopAxes loops = assign_loops(*op, map, classes_, axes_);
+      LoopAxes loops = assign_loops(*op, map, layout_.classes, axes_);
       cut_second_dimension(*op, map, loops);
       op->loops = std::move(loops);
     }
@@ -328,8 +177,9 @@ class Chooser {
     }
     Axes used;
     for (std::size_t d = 0; d < type.rank(); ++d) {
-      const auto found = axes_.find(classes_.of(param, d));
-      if (found == axes_.end() || intersects(used, found->second) || batch_.contains(found->first))
+      const auto found = axes_.find(layout_.classes.of(param, d));
+      if (found == axes_.end() || intersects(used, found->second) ||
+          layout_.batch.contains(found->first))
         continue;
       type.cuts[d] = found->second;
       used = concatenated(std::move(used), found->second);
@@ -354,8 +204,8 @@ class Chooser {
       const bool stacked =
           func.name() == "prepare" && type.rank() >= 2;  // [micro-batch, batch, ...]
       const std::size_t dim = stacked ? 1 : 0;
-      if (type.rank() > dim && type.shape[dim] == batch_size_ &&
-          (stacked || batch_.contains(classes_.of(arg.value.get(), 0)))) {
+      if (type.rank() > dim && type.shape[dim] == layout_.batch_size &&
+          (stacked || layout_.batch.contains(layout_.classes.of(arg.value.get(), 0)))) {
         type.cuts[dim] = batch_axes_;
       }
       return;
@@ -376,13 +226,8 @@ class Chooser {
   Module& module_;
   PassContext& context_;
   Func& func_;
-  const DimClasses classes_;
+  const Layout layout_;
   Axes batch_axes_, y_, x_;
-  std::int64_t batch_size_ = -1;
-  std::set<ClassId> batch_, vocabulary_;
-  std::map<ClassId, std::pair<ClassId, ClassId>>
-      heads_;  // either class of a pair -> (groups, queries of a group)
-  std::map<ClassId, Color> colors_;
   ClassAxes axes_;
 };
 

@@ -1,0 +1,144 @@
+#include "passes/sharded/layout.h"
+
+#include <algorithm>
+
+namespace tessera {
+
+Func* body_of(const Module& module) {
+  for (const char* name : {"micro", "forward"}) {
+    if (Func* func = module.find(name)) return func;
+  }
+  return nullptr;
+}
+
+// Parameters are read directly, or through movement that was not absorbed.
+const Value* param_behind(const Func& func, const Value* value) {
+  while (value->def != nullptr && family(value->def->kind) == OpFamily::Movement &&
+         value->def->operands.size() == 1) {
+    value = value->def->operand(0);
+  }
+  return value->def == nullptr && func.arg_of(value).kind == ArgKind::Param ? value : nullptr;
+}
+
+Layout::Layout(const Module& module) : classes(module), func_(*body_of(module)) {
+  find_batch(module);
+  find_heads();
+  find_vocabulary();
+  color_layers();
+}
+
+// The leading dimension of the inputs.
+void Layout::find_batch(const Module& module) {
+  const Value* primary =
+      func_.find_arg(module.notes.contains("labels") ? module.notes.at("labels") : "");
+  for (const Arg& arg : func_.args()) {
+    if (primary == nullptr && arg.kind == ArgKind::Input && arg.value->type.rank() >= 1)
+      primary = arg.value.get();
+  }
+  if (primary == nullptr || primary->type.rank() == 0) return;
+  batch_size = primary->type.shape[0];
+  for (const Arg& arg : func_.args()) {
+    const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 &&
+                      arg.value->type.shape[0] == batch_size;
+    if (same && !classes.is_whole(classes.of(arg.value.get(), 0)))
+      batch.insert(classes.of(arg.value.get(), 0));
+  }
+}
+
+void Layout::find_heads() {
+  for (const auto& op : func_.ops()) {
+    if (op->kind != OpKind::Attention) continue;
+    const IndexMap map = index_map(*op);
+    const ClassId groups = classes.of_loop(*op, map, 'g');
+    const ClassId queries = classes.of_loop(*op, map, 'r');
+    heads[groups] = {groups, queries};
+    heads[queries] = {groups, queries};
+  }
+}
+
+// Looked-up dimensions of large tables, the classes of a cross entropy, and untied heads whose
+// logits only leave.
+void Layout::find_vocabulary() {
+  for (const auto& op : func_.ops()) {
+    if (op->kind == OpKind::CrossEntropy)
+      vocabulary.insert(classes.of(op->operand(0), op->operand(0)->type.rank() - 1));
+    if (op->kind == OpKind::Gather && param_behind(func_, op->operand(0)) != nullptr) {
+      const auto dim = static_cast<std::size_t>(op->attrs.integer("dim"));
+      const Shape& table = op->operand(0)->type.shape;
+      if (table.size() == 2 && table[dim] >= table[1 - dim])
+        vocabulary.insert(classes.of(op->operand(0), dim));
+    }
+    if (const auto linear = as_linear(*op);
+        linear && linear->output.size() == 1 && op->result()->users.empty()) {
+      vocabulary.insert(linear->output[0]);
+    }
+  }
+  for (auto it = vocabulary.begin(); it != vocabulary.end();) {
+    const bool unfit = classes.is_whole(*it) || batch.contains(*it);
+    it = unfit ? vocabulary.erase(it) : std::next(it);
+  }
+}
+
+std::optional<Linear> Layout::as_linear(Op& op) const {
+  if (op.kind != OpKind::Einsum || op.operands.size() != 2) return std::nullopt;
+  for (std::size_t w : {std::size_t{1}, std::size_t{0}}) {
+    if (param_behind(func_, op.operand(w)) == nullptr ||
+        param_behind(func_, op.operand(1 - w)) != nullptr)
+      continue;
+    Linear linear{&op, index_map(op), w, {}, {}};
+    const std::string& input = linear.map.operands[1 - w];
+    const std::string& result = linear.map.results[0];
+    for (char loop : linear.map.operands[w]) {
+      const ClassId id = classes.of_loop(op, linear.map, loop);
+      const bool in_input = input.find(loop) != std::string::npos;
+      const bool in_result = result.find(loop) != std::string::npos;
+      if (classes.is_whole(id) || batch.contains(id)) continue;
+      if (in_input && !in_result) linear.contracted.push_back(id);
+      if (!in_input && in_result) linear.output.push_back(id);
+    }
+    return linear;
+  }
+  return std::nullopt;
+}
+
+std::optional<Color> Layout::color_of(const std::vector<ClassId>& ids) const {
+  for (ClassId id : ids) {
+    const auto found = colors.find(id);
+    if (found != colors.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+// Colours the class that best takes a cut: heads if there are any, else the largest.
+void Layout::paint(const std::vector<ClassId>& ids, Color color) {
+  ClassId best = -1;
+  for (ClassId id : ids) {
+    if (vocabulary.contains(id) || classes.size(id) <= 1) continue;
+    if (heads.contains(id)) {
+      colors[heads.at(id).first] = color;
+      colors[heads.at(id).second] = color;
+      return;
+    }
+    if (best < 0 || classes.size(id) > classes.size(best)) best = id;
+  }
+  if (best >= 0) colors[best] = color;
+}
+
+void Layout::color_layers() {
+  for (const auto& op : func_.ops()) {
+    const auto linear = as_linear(*op);
+    if (!linear) continue;
+    const auto outputs_vocabulary =
+        std::ranges::any_of(linear->output, [&](ClassId id) { return vocabulary.contains(id); });
+    if (outputs_vocabulary) continue;
+    std::optional<Color> in = color_of(linear->contracted);
+    const std::optional<Color> out = color_of(linear->output);
+    if (!in) {
+      in = out ? other(*out) : Color::X;
+      paint(linear->contracted, *in);
+    }
+    if (!out) paint(linear->output, other(*in));
+  }
+}
+
+}  // namespace tessera

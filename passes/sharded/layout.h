@@ -1,0 +1,61 @@
+// The 4D algorithm's layout, read off the graph's dimension classes and independent of the grid's
+// sizes (arXiv 2305.13525):
+//
+//   batch          cut over data, then z
+//   linear layers  contraction over x and output over y, or the reverse: a two-colouring of the
+//                  feature classes, so that the output of one layer is cut as the next one reads it
+//   heads          the output split of the projection, groups before the queries of a group
+//   vocabulary     over y and x together: the head gathers hidden and never all-reduces logits
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ir/op_def.h"
+#include "passes/sharded/dim_classes.h"
+
+namespace tessera {
+
+enum class Color : std::uint8_t { X, Y };
+inline Color other(Color color) { return color == Color::X ? Color::Y : Color::X; }
+
+// A contraction of an activation with a parameter.
+struct Linear {
+  Op* op = nullptr;
+  IndexMap map;
+  std::size_t weight = 1;           // operand index of the parameter
+  std::vector<ClassId> contracted;  // in both operands, not in the result
+  std::vector<ClassId> output;      // in the parameter and the result only
+};
+
+// @micro or @forward; null if the module has neither.
+Func* body_of(const Module& module);
+// The parameter read directly or through movement that was not absorbed; else null.
+const Value* param_behind(const Func& func, const Value* value);
+
+class Layout {
+ public:
+  explicit Layout(const Module& module);  // the module must have a body
+
+  std::optional<Linear> as_linear(Op& op) const;
+
+  const DimClasses classes;
+  std::int64_t batch_size = -1;
+  std::set<ClassId> batch, vocabulary;
+  // Either class of a pair -> (groups, queries of a group).
+  std::map<ClassId, std::pair<ClassId, ClassId>> heads;
+  std::map<ClassId, Color> colors;
+
+ private:
+  void find_batch(const Module& module);
+  void find_heads();
+  void find_vocabulary();
+  std::optional<Color> color_of(const std::vector<ClassId>& ids) const;
+  void paint(const std::vector<ClassId>& ids, Color color);
+  void color_layers();
+
+  Func& func_;
+};
+
+}  // namespace tessera
