@@ -38,7 +38,8 @@ class PassManager {
 };
 
 // The pipelines, top to bottom (passes/pipeline.cpp).
-std::vector<const Pass*> training_pipeline();
-std::vector<const Pass*> inference_pipeline();
+std::vector<const Pass*> logical_passes(bool train);  // what does not depend on the grid
+std::vector<const Pass*> sharded_passes();
+std::vector<const Pass*> pipeline(bool train);  // both
 
 }  // namespace tessera

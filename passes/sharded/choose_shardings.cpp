@@ -44,20 +44,6 @@ class Chooser {
                        {"axes are data, z, y and x"});
   }
 
-  // Part f of `parts` for the groups, the rest for the queries of a group, so that the largest
-  // piece is smallest.
-  static int group_parts(std::int64_t groups, std::int64_t queries, int parts) {
-    const auto pieces = [](std::int64_t size, int count) { return (size + count - 1) / count; };
-    int best = parts;
-    for (int f = parts; f >= 1; --f) {
-      if (parts % f != 0) continue;
-      if (pieces(groups, f) * pieces(queries, parts / f) <
-          pieces(groups, best) * pieces(queries, parts / best))
-        best = f;
-    }
-    return best;
-  }
-
   // y=4 -> y.0=2, y.1=2 where two groups of two queries each need it.
   void refine_axes() {
     for (const auto& [id, pair] : layout_.heads) {
@@ -145,25 +131,6 @@ class Chooser {
     }
   }
 
-  // z cuts the outermost dimension that it divides, else the one that it divides least unevenly.
-  void cut_over_z(Type& type) const {
-    const AxisId z = module_.grid.find("z");
-    if (z < 0 || module_.grid.size(z) == 1 || type.rank() < 2) return;
-    std::size_t best = 0;
-    double best_waste = 0;
-    for (std::size_t d = 0; d < type.rank(); ++d) {
-      const std::int64_t local = largest_local_size(type.shape[d], type.cuts[d], module_.grid);
-      const std::int64_t parts = module_.grid.size(z);
-      const double waste = static_cast<double>((local + parts - 1) / parts * parts) /
-                           static_cast<double>(std::max<std::int64_t>(local, 1));
-      if (d == 0 || waste < best_waste) {
-        best = d;
-        best_waste = waste;
-      }
-    }
-    type.cuts[best].push_back(z);
-  }
-
   Type param_type(const Value* param) const {
     Type type = param->type.logical();
     for (const Op* user : param->users) {
@@ -172,7 +139,7 @@ class Chooser {
       const auto at = static_cast<std::size_t>(std::ranges::find(user->operands, param) -
                                                user->operands.begin());
       type.cuts = cuts_of(map.operands[at], *user->loops);
-      cut_over_z(type);
+      cut_over_z(type, module_.grid);
       return type;
     }
     Axes used;
@@ -184,7 +151,7 @@ class Chooser {
       type.cuts[d] = found->second;
       used = concatenated(std::move(used), found->second);
     }
-    cut_over_z(type);
+    cut_over_z(type, module_.grid);
     return type;
   }
 

@@ -141,4 +141,34 @@ void Layout::color_layers() {
   }
 }
 
+int group_parts(std::int64_t groups, std::int64_t queries, int parts) {
+  const auto pieces = [](std::int64_t size, int count) { return (size + count - 1) / count; };
+  int best = parts;
+  for (int f = parts; f >= 1; --f) {
+    if (parts % f != 0) continue;
+    if (pieces(groups, f) * pieces(queries, parts / f) <
+        pieces(groups, best) * pieces(queries, parts / best))
+      best = f;
+  }
+  return best;
+}
+
+void cut_over_z(Type& type, const Grid& grid) {
+  const AxisId z = grid.find("z");
+  if (z < 0 || grid.size(z) == 1 || type.rank() < 2) return;
+  std::size_t best = 0;
+  double best_waste = 0;
+  for (std::size_t d = 0; d < type.rank(); ++d) {
+    const std::int64_t local = largest_local_size(type.shape[d], type.cuts[d], grid);
+    const std::int64_t parts = grid.size(z);
+    const double waste = static_cast<double>((local + parts - 1) / parts * parts) /
+                         static_cast<double>(std::max<std::int64_t>(local, 1));
+    if (d == 0 || waste < best_waste) {
+      best = d;
+      best_waste = waste;
+    }
+  }
+  type.cuts[best].push_back(z);
+}
+
 }  // namespace tessera

@@ -58,4 +58,12 @@ class Layout {
   Func& func_;
 };
 
+// Of `parts` devices for grouped heads, how many cut the groups; the rest cut the queries of a
+// group, so that the largest piece is smallest.
+int group_parts(std::int64_t groups, std::int64_t queries, int parts);
+
+// Storage of a parameter: z cuts the outermost dimension that it divides, else the one that it
+// divides least unevenly.
+void cut_over_z(Type& type, const Grid& grid);
+
 }  // namespace tessera

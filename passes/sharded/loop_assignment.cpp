@@ -4,24 +4,24 @@
 
 namespace tessera {
 
-LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
-                      const ClassAxes& axes) {
+LoopAxes resolve_loops(const IndexMap& map, const LoopAxes& wanted) {
   std::string order = map.results.empty() ? "" : map.results[0];
   for (char loop : map.loops()) {
     if (order.find(loop) == std::string::npos) order += loop;
   }
-  const auto wanted = [&](char loop) -> Axes {
-    const auto found = axes.find(classes.of_loop(op, map, loop));
-    return found == axes.end() ? Axes{} : found->second;
+  const auto axes_of = [&](char loop) -> const Axes& {
+    static const Axes none;
+    const auto found = wanted.find(loop);
+    return found == wanted.end() ? none : found->second;
   };
   std::ranges::stable_sort(order,
-                           [&](char a, char b) { return wanted(a).size() > wanted(b).size(); });
+                           [&](char a, char b) { return axes_of(a).size() > axes_of(b).size(); });
   LoopAxes loops;
   Axes used;
   for (char loop : order) {
     if (map.is_whole(loop)) continue;
     Axes own;
-    for (AxisId axis : wanted(loop)) {
+    for (AxisId axis : axes_of(loop)) {
       if (contains(used, axis)) break;
       own.push_back(axis);
     }
@@ -30,6 +30,16 @@ LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& class
     loops[loop] = std::move(own);
   }
   return loops;
+}
+
+LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
+                      const ClassAxes& axes) {
+  LoopAxes wanted;
+  for (char loop : map.loops()) {
+    const auto found = axes.find(classes.of_loop(op, map, loop));
+    if (found != axes.end()) wanted[loop] = found->second;
+  }
+  return resolve_loops(map, wanted);
 }
 
 std::vector<Axes> cuts_of(const std::string& term, const LoopAxes& loops) {

@@ -9,9 +9,11 @@ namespace tessera {
 
 using ClassAxes = std::map<ClassId, Axes>;
 
-// Axes of each loop of `op`: those of its class, unless an earlier loop took one of them. Loops
-// with more axes go first (the vocabulary before the hidden dimension), then loops of the first
-// result, then the others. Whole loops get none.
+// Each loop takes the axes it wants, unless an earlier loop took one of them. Loops with more axes
+// go first (the vocabulary before the hidden dimension), then loops of the first result, then the
+// others. Whole loops get none.
+LoopAxes resolve_loops(const IndexMap& map, const LoopAxes& wanted);
+// The same with what the classes of the op's loops want.
 LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
                       const ClassAxes& axes);
 

@@ -84,7 +84,7 @@ TEST_P(PassLaws, LogicalPassesPreserveTheLogits) {
   Loaded loaded = load(GetParam());
   Module& module = loaded.imported.module;
   PassContext context;
-  const std::vector<const Pass*> pipeline = inference_pipeline();
+  const std::vector<const Pass*> pipeline = tessera::pipeline(false);
   const Tensor& expected = loaded.reference.at("logits");
   for (std::size_t i = 0; i <= pipeline.size() && module.level == Level::Logical; ++i) {
     const Func& forward = *module.find("forward");
@@ -106,7 +106,7 @@ TEST_P(PassLaws, EveryDumpParsesBackToItself) {
   PassContext context;
   PassManager manager({folder, true});
   manager.dump(loaded.imported.module, "import");
-  manager.run(loaded.imported.module, training_pipeline(), context);
+  manager.run(loaded.imported.module, tessera::pipeline(true), context);
   int dumps = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".tir") continue;

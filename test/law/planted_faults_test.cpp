@@ -22,7 +22,7 @@ std::string sharded_text(const std::string& model, const std::string& bind_batch
   ImportResult imported = import_onnx(options);
   imported.module.grid = Grid::parse("data=2,z=2,y=2,x=2", "test");
   PassContext context;
-  PassManager({{}, true}).run(imported.module, training_pipeline(), context);
+  PassManager({{}, true}).run(imported.module, pipeline(true), context);
   return to_text(imported.module);
 }
 

@@ -9,6 +9,7 @@
 #include "ir/base/text.h"
 #include "ir/verify.h"
 #include "passes/pass_manager.h"
+#include "tools/tessera/choose_grid.h"
 
 namespace tessera {
 namespace {
@@ -44,8 +45,7 @@ void parse_bindings(const std::vector<std::string>& flags, ImportOptions& option
 
 // With micro-batches the body runs on ceil(batch / N) samples: every input's leading dimension must
 // be the batch.
-void shrink_batch(const CompileFlags& flags, ImportOptions& options, std::int64_t& batch) {
-  const std::int64_t count = flags.options.micro_batches;
+void shrink_batch(std::int64_t count, ImportOptions& options, std::int64_t& batch) {
   if (count == 1) return;
   const ImportResult probe = import_onnx(options);
   const Func& forward = *probe.module.find("forward");
@@ -64,40 +64,69 @@ void shrink_batch(const CompileFlags& flags, ImportOptions& options, std::int64_
   }
 }
 
-}  // namespace
+// The model after the passes that do not depend on the grid.
+struct Logical {
+  ImportResult imported;
+  PassContext context;
+  PassManager manager;
+};
 
-void compile_model(const CompileFlags& flags) {
-  if (flags.train == flags.infer) throw CompileError("", "choose one of --train and --infer");
+Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches,
+                           const Grid& grid) {
   ImportOptions import;
   import.model = flags.model;
   import.freeze = flags.freeze;
   import.trainable = flags.trainable;
   import.retie = flags.retie;
   parse_bindings(flags.bind, import);
-  const Grid grid = Grid::parse(flags.grid, "--grid");
-  PassContext context{flags.options, {}};
-  context.options.train = flags.train;
-  context.options.optimizer = parse_optimizer(flags.optimizer);
+  Logical logical{{}, {flags.options, {}}, PassManager({flags.dump_dir, true})};
+  logical.context.options.train = flags.train;
+  logical.context.options.micro_batches = micro_batches;
+  logical.context.options.optimizer = parse_optimizer(flags.optimizer);
   std::int64_t batch = -1;
-  if (flags.train) shrink_batch(flags, import, batch);
-
-  ImportResult imported = import_onnx(import);
-  Module& module = imported.module;
+  if (flags.train) shrink_batch(micro_batches, import, batch);
+  logical.imported = import_onnx(import);
+  Module& module = logical.imported.module;
   module.grid = grid;
   if (batch >= 0) module.notes["batch"] = str(batch);
   verify_or_throw(module, "after import");
   if (!flags.dump_dir.empty()) std::filesystem::create_directories(flags.dump_dir);
-  PassManager manager({flags.dump_dir, true});
-  manager.dump(module, "import_onnx");
-  manager.run(module, flags.train ? training_pipeline() : inference_pipeline(), context);
+  logical.manager.dump(module, "import_onnx");
+  logical.manager.run(module, logical_passes(flags.train), logical.context);
+  return logical;
+}
 
-  const Plan plan = emit_plan(module, {flags.model.parent_path(), flags.output, "x86-64-v3"});
-  write_plan(plan, flags.output, imported.inline_weights);
-  if (flags.remarks) {
-    for (const std::string& remark : imported.remarks) std::cout << "remark: " << remark << "\n";
-    for (const std::string& remark : context.remarks) std::cout << "remark: " << remark << "\n";
+// More and more micro-batches, until some grid fits.
+Logical choose(const CompileFlags& flags, const Machine& machine) {
+  const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
+  std::int64_t count = flags.options.micro_batches;
+  for (;;) {
+    Logical logical = import_and_prepare(flags, count, one);
+    Module& module = logical.imported.module;
+    const std::vector<GridCandidate> candidates = grid_candidates(module, flags, machine);
+    const GridCandidate& best = candidates[0];
+    if (best.fits) {
+      if (!flags.quiet) print_candidates(candidates, flags, machine);
+      module.grid = best.grid;
+      module.notes["machine"] = flags.machine;
+      return logical;
+    }
+    const Value* first = module.find(flags.train ? "micro" : "forward")->args()[0].value.get();
+    const bool more = flags.train && flags.any_micro_batches && first->type.rank() > 0 &&
+                      first->type.shape[0] > 1;
+    if (!more) refuse_to_fit(best, machine);
+    count *= 2;
   }
-  for (const std::string& file : imported.absent) {
+}
+
+void report(const CompileFlags& flags, const Logical& logical, const Plan& plan) {
+  if (flags.remarks) {
+    for (const std::string& remark : logical.imported.remarks)
+      std::cout << "remark: " << remark << "\n";
+    for (const std::string& remark : logical.context.remarks)
+      std::cout << "remark: " << remark << "\n";
+  }
+  for (const std::string& file : logical.imported.absent) {
     std::cerr << "warning: the weights in " << (flags.model.parent_path() / file).string()
               << " are absent: the plan can be studied, but tessera-run needs them"
               << " (or --random-weights SEED)\n";
@@ -105,8 +134,30 @@ void compile_model(const CompileFlags& flags) {
   if (flags.quiet) return;
   std::size_t steps = 0;
   for (const PlanFunc& func : plan.funcs) steps += func.steps.size();
-  std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", " << steps << " steps, "
-            << plan.comms.size() << " communicators, " << plan.arena_bytes << " bytes a rank\n";
+  std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", "
+            << (plan.micro_batches > 1 ? str(plan.micro_batches, " micro-batches, ") : "") << steps
+            << " steps, " << plan.comms.size() << " communicators, " << plan.arena_bytes
+            << " bytes a rank\n";
+}
+
+}  // namespace
+
+void compile_model(const CompileFlags& flags) {
+  if (flags.train == flags.infer) throw CompileError("", "choose one of --train and --infer");
+  const bool searches = searches_grid(flags);
+  if (searches && flags.machine.empty())
+    throw CompileError(
+        "--machine", "say for which machine the grid is to be chosen",
+        {"`tessera machine` lists presets; or name the grid: --grid data=2,z=1,y=2,x=2"});
+  const Machine machine = load_machine(flags.machine.empty() ? "localhost" : flags.machine);
+  Logical logical = searches ? choose(flags, machine)
+                             : import_and_prepare(flags, flags.options.micro_batches,
+                                                  Grid::parse(flags.grid, "--grid"));
+  Module& module = logical.imported.module;
+  logical.manager.run(module, sharded_passes(), logical.context);
+  const Plan plan = emit_plan(module, {flags.model.parent_path(), flags.output, "x86-64-v3"});
+  write_plan(plan, flags.output, logical.imported.inline_weights);
+  report(flags, logical, plan);
 }
 
 }  // namespace tessera

@@ -13,6 +13,10 @@ struct CompileFlags {
   bool train = false, infer = false, remarks = false, retie = true, quiet = false;
   std::vector<std::string> bind, freeze, trainable;
   std::string grid, optimizer = "adamw";
+  // Without a whole --grid the search chooses one for `devices` of `machine`.
+  std::string machine, strategy = "auto";
+  int devices = 0;
+  bool any_micro_batches = false;  // the search may also choose --micro-batches
   PassOptions options;
 };
 

@@ -18,7 +18,13 @@ void add_compile(CLI::App& app, CompileFlags& f) {
   app.add_flag("--infer", f.infer, "Compile the forward pass");
   app.add_option("--bind", f.bind,
                  "Sizes of symbolic dimensions or inputs: batch=8,sequence=16 or input_ids=8x16");
-  app.add_option("--grid", f.grid, "The device grid: data=2,z=1,y=2,x=2")->required();
+  app.add_option("--grid", f.grid,
+                 "The device grid: data=2,z=1,y=2,x=2; sizes that are * are searched for");
+  app.add_option("--machine", f.machine,
+                 "Choose the grid for this machine (a preset or a machine file)");
+  app.add_option("--devices", f.devices, "How many devices the grid is chosen for")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--strategy", f.strategy, "auto, axonn, atp, megatron, fsdp or ddp");
   app.add_option("--loss", f.options.loss, "cross_entropy, or output:NAME for a scalar output");
   app.add_option("--logits", f.options.logits, "The output that holds the logits");
   app.add_option("--labels", f.options.labels, "Name of the label input");
@@ -26,7 +32,14 @@ void add_compile(CLI::App& app, CompileFlags& f) {
                  "sgd, adam or adamw, with settings: "
                  "adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1");
   app.add_option("--clip-norm", f.options.clip_norm, "Clip gradients by their global norm");
-  app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step")
+  f.any_micro_batches = true;
+  app.add_option_function<std::int64_t>(
+         "--micro-batches",
+         [&f](std::int64_t count) {
+           f.options.micro_batches = count;
+           f.any_micro_batches = false;
+         },
+         "Micro-batches a step (default: 1, or as many as make a grid fit)")
       ->check(CLI::PositiveNumber);
   app.add_option("--freeze", f.freeze, "Parameters to keep fixed (regular expression)");
   app.add_option("--trainable", f.trainable, "Initializers to train (regular expression)");
