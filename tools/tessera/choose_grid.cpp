@@ -63,7 +63,9 @@ void print_candidates(const std::vector<GridCandidate>& candidates, const Compil
   }
 }
 
-void refuse_to_fit(const GridCandidate& least, const Machine& machine) {
+void refuse_to_fit(const std::vector<GridCandidate>& candidates, const Machine& machine) {
+  const GridCandidate& least = *std::ranges::min_element(
+      candidates, {}, [](const GridCandidate& c) { return c.estimate.memory; });
   throw CompileError(str("machine ", machine.name),
                      str("no grid fits: the smallest need is ", least.estimate.memory / 1e9,
                          " GB a device on ", least.grid.text(), ", a ", machine.device.name,

@@ -20,6 +20,7 @@ void print_candidates(const std::vector<GridCandidate>& candidates, const Compil
                       const Machine& machine);
 
 // The refusal when nothing fits: the least need, and what to change.
-[[noreturn]] void refuse_to_fit(const GridCandidate& least, const Machine& machine);
+[[noreturn]] void refuse_to_fit(const std::vector<GridCandidate>& candidates,
+                                const Machine& machine);
 
 }  // namespace tessera

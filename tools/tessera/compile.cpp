@@ -1,9 +1,11 @@
 #include "tools/tessera/compile.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
 #include "codegen/emit_plan.h"
+#include "codegen/predict_plan.h"
 #include "frontend/import_onnx.h"
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
@@ -96,26 +98,49 @@ Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches
   return logical;
 }
 
-// More and more micro-batches, until some grid fits.
-Logical choose(const CompileFlags& flags, const Machine& machine) {
+struct Compiled {
+  Logical logical;
+  Plan plan;
+};
+
+Compiled finish(Logical logical, const CompileFlags& flags) {
+  logical.manager.run(logical.imported.module, sharded_passes(), logical.context);
+  Plan plan =
+      emit_plan(logical.imported.module, {flags.model.parent_path(), flags.output, "x86-64-v3"});
+  return {std::move(logical), std::move(plan)};
+}
+
+bool can_shrink(const CompileFlags& flags, const Module& module) {
+  if (!flags.train || !flags.any_micro_batches) return false;
+  const Func& body = *module.find("micro");
+  return std::ranges::any_of(body.args(), [](const Arg& arg) {
+    return arg.kind == ArgKind::Input && arg.value->type.rank() > 0 && arg.value->type.shape[0] > 1;
+  });
+}
+
+// Compiles for the best grids, one after the other, until a plan holds what the estimate promised;
+// with more and more micro-batches as long as no grid fits.
+Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine) {
+  constexpr std::size_t kTries = 8;
   const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
-  std::int64_t count = flags.options.micro_batches;
-  for (;;) {
+  for (std::int64_t count = flags.options.micro_batches;; count *= 2) {
     Logical logical = import_and_prepare(flags, count, one);
-    Module& module = logical.imported.module;
-    const std::vector<GridCandidate> candidates = grid_candidates(module, flags, machine);
-    const GridCandidate& best = candidates[0];
-    if (best.fits) {
-      if (!flags.quiet) print_candidates(candidates, flags, machine);
-      module.grid = best.grid;
-      module.notes["machine"] = flags.machine;
-      return logical;
+    std::vector<GridCandidate> candidates =
+        grid_candidates(logical.imported.module, flags, machine);
+    const bool more = can_shrink(flags, logical.imported.module);
+    for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
+      if (i > 0) logical = import_and_prepare(flags, count, one);
+      logical.imported.module.grid = candidates[i].grid;
+      logical.imported.module.notes["machine"] = flags.machine;
+      Compiled compiled = finish(std::move(logical), flags);
+      if (predict(compiled.plan, machine).memory_total <= machine.device.memory_bytes) {
+        std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(i),
+                    candidates.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        if (!flags.quiet) print_candidates(candidates, flags, machine);
+        return compiled;
+      }
     }
-    const Value* first = module.find(flags.train ? "micro" : "forward")->args()[0].value.get();
-    const bool more = flags.train && flags.any_micro_batches && first->type.rank() > 0 &&
-                      first->type.shape[0] > 1;
-    if (!more) refuse_to_fit(best, machine);
-    count *= 2;
+    if (!more) refuse_to_fit(candidates, machine);
   }
 }
 
@@ -126,12 +151,12 @@ void report(const CompileFlags& flags, const Logical& logical, const Plan& plan)
     for (const std::string& remark : logical.context.remarks)
       std::cout << "remark: " << remark << "\n";
   }
+  if (flags.quiet) return;
   for (const std::string& file : logical.imported.absent) {
     std::cerr << "warning: the weights in " << (flags.model.parent_path() / file).string()
               << " are absent: the plan can be studied, but tessera-run needs them"
               << " (or --random-weights SEED)\n";
   }
-  if (flags.quiet) return;
   std::size_t steps = 0;
   for (const PlanFunc& func : plan.funcs) steps += func.steps.size();
   std::cout << flags.output.string() << ": grid " << plan.grid.text() << ", "
@@ -150,14 +175,12 @@ void compile_model(const CompileFlags& flags) {
         "--machine", "say for which machine the grid is to be chosen",
         {"`tessera machine` lists presets; or name the grid: --grid data=2,z=1,y=2,x=2"});
   const Machine machine = load_machine(flags.machine.empty() ? "localhost" : flags.machine);
-  Logical logical = searches ? choose(flags, machine)
-                             : import_and_prepare(flags, flags.options.micro_batches,
-                                                  Grid::parse(flags.grid, "--grid"));
-  Module& module = logical.imported.module;
-  logical.manager.run(module, sharded_passes(), logical.context);
-  const Plan plan = emit_plan(module, {flags.model.parent_path(), flags.output, "x86-64-v3"});
-  write_plan(plan, flags.output, logical.imported.inline_weights);
-  report(flags, logical, plan);
+  const Compiled compiled = searches ? choose_and_compile(flags, machine)
+                                     : finish(import_and_prepare(flags, flags.options.micro_batches,
+                                                                 Grid::parse(flags.grid, "--grid")),
+                                              flags);
+  write_plan(compiled.plan, flags.output, compiled.logical.imported.inline_weights);
+  report(flags, compiled.logical, compiled.plan);
 }
 
 }  // namespace tessera
