@@ -50,14 +50,16 @@ bool FuncEmitter::in_place(const Op& op) const {
 // A result that updates an argument is written straight into its buffer, when nobody reads the old
 // content later.
 int FuncEmitter::updated_arg_buffer(const Value* result, const Op& writer) {
+  const auto returned = returned_.find(result);
+  if (returned == returned_.end()) return -1;
   int count = 0;
   const Value* target = nullptr;
-  for (const FuncResult& r : func_.results) {
-    if (r.value != result || !r.updates) continue;
+  for (const FuncResult* r : returned->second) {
+    if (!r->updates) continue;
     ++count;
-    target = func_.find_arg(r.name);
+    target = func_.find_arg(r->name);
   }
-  if (count != 1 || func_.is_result(target)) return -1;
+  if (count != 1 || returned_.contains(target)) return -1;
   const int step = static_cast<int>(plan_.steps.size());
   const auto last = last_reader_.find(target);
   const bool read_later = last != last_reader_.end() && last->second > step;
@@ -183,6 +185,7 @@ void FuncEmitter::add_results() {
 
 PlanFunc FuncEmitter::run(std::int64_t base, std::int64_t alignment, std::int64_t& high_water) {
   plan_.name = func_.name();
+  for (const FuncResult& result : func_.results) returned_[result.value].push_back(&result);
   add_args();
   add_steps();
   add_results();

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <unordered_map>
 
 #include "ir/graph.h"
 #include "runtime/plan.h"
@@ -51,6 +52,7 @@ class FuncEmitter {
   std::vector<Buffer> buffers_;
   std::vector<int> buffer_of_value_;  // by plan value; -1 for values inside fused steps
   std::map<const Value*, int> values_;
+  std::unordered_map<const Value*, std::vector<const FuncResult*>> returned_;
   std::map<const Value*, int> last_reader_;  // step index of the last read of an argument
 };
 

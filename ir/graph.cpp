@@ -38,22 +38,23 @@ Value* Func::add_arg(const std::string& name, Type type, ArgKind kind) {
   value->type = std::move(type);
   value->index = static_cast<int>(args_.size());
   args_.push_back({std::move(value), kind});
-  return args_.back().value.get();
+  Value* arg = args_.back().value.get();
+  arg_named_[arg->name] = arg;
+  return arg;
 }
 
 void Func::erase_arg(Value* arg) {
   TESSERA_CHECK(arg->def == nullptr && !has_uses(arg), "erasing argument %", arg->name,
                 " which is in use");
   names_.erase(arg->name);
+  arg_named_.erase(arg->name);
   args_.erase(args_.begin() + arg->index);
   for (std::size_t i = 0; i < args_.size(); ++i) args_[i].value->index = static_cast<int>(i);
 }
 
 Value* Func::find_arg(std::string_view name) const {
-  for (const Arg& arg : args_) {
-    if (arg.value->name == name) return arg.value.get();
-  }
-  return nullptr;
+  const auto found = arg_named_.find(name);
+  return found == arg_named_.end() ? nullptr : found->second;
 }
 
 Op* Func::insert(OpList::iterator where, OpKind kind, std::vector<Value*> operands, AttrList attrs,
@@ -146,7 +147,9 @@ std::string Func::unique_name(const std::string& base) {
 
 void Func::rename(Value* value, const std::string& base) {
   names_.erase(value->name);
+  const bool is_arg = arg_named_.erase(value->name) > 0;
   value->name = unique_name(base);
+  if (is_arg) arg_named_[value->name] = value;
 }
 
 Value* Func::find_value(std::string_view name) const {

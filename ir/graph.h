@@ -109,6 +109,7 @@ class Func {
   std::vector<Arg> args_;
   OpList ops_;
   std::set<std::string, std::less<>> names_;
+  std::map<std::string, Value*, std::less<>> arg_named_;
   std::map<std::string, int, std::less<>> next_suffix_;
 };
 

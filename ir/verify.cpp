@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "ir/base/text.h"
 #include "ir/op_def.h"
@@ -60,7 +61,7 @@ class Verifier {
   }
 
   void check_func(const Func& func) {
-    std::set<const Value*> defined;
+    std::unordered_set<const Value*> defined;
     for (const Arg& arg : func.args()) {
       defined.insert(arg.value.get());
       check_type(str("@", func.name()), *arg.value);
@@ -175,7 +176,7 @@ class Verifier {
     }
   }
 
-  void check_results(const Func& func, const std::set<const Value*>& defined) {
+  void check_results(const Func& func, const std::unordered_set<const Value*>& defined) {
     const std::string where = str("@", func.name());
     std::set<std::string> names;
     for (const FuncResult& result : func.results) {

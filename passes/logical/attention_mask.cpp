@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "ir/base/text.h"
 #include "passes/logical/match.h"
 
 namespace tessera {
@@ -30,31 +31,41 @@ MaskPart part_of(Value* value) {
 // The largest score of a hidden key, if the step hides element (s, t) exactly where t > s + T - S
 // and leaves the others alone. Other dimensions must not matter. With fewer keys than queries some
 // rows keep nothing: no triangle then.
-std::optional<double> causal_fill(const Module& module, const MaskStep& step, std::size_t rank) {
+std::optional<double> causal_fill(const Tensor& tensor, const MaskStep& step, std::size_t rank) {
   const MaskPart& part = step.part;
-  const Tensor* tensor = constant_of(module, part.value);
-  if (tensor == nullptr || tensor->size() == 0) return std::nullopt;
   const auto find = [&](std::size_t dim) {
     return static_cast<std::size_t>(std::ranges::find(part.dims, static_cast<std::int64_t>(dim)) -
                                     part.dims.begin());
   };
   const std::size_t s_at = find(rank - 2), t_at = find(rank - 1);
   if (s_at == part.dims.size() || t_at == part.dims.size()) return std::nullopt;
-  const Shape& shape = tensor->shape();
+  const Shape& shape = tensor.shape();
   const std::int64_t shift = shape[t_at] - shape[s_at];
   if (shift < 0) return std::nullopt;
   double fill = step.hidden.value_or(-HUGE_VAL);
   const auto strides = row_major_strides(shape);
-  for (std::int64_t i = 0; i < tensor->size(); ++i) {
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
     const std::int64_t s = i / strides[s_at] % shape[s_at];
     const std::int64_t t = i / strides[t_at] % shape[t_at];
-    const double value = tensor->number(i);
+    const double value = tensor.number(i);
     const bool hidden = step.hidden ? value == 0 : value <= kHidden;
     if (hidden != (t > s + shift)) return std::nullopt;
     if (!step.hidden && !hidden && value != 0) return std::nullopt;
     if (!step.hidden && hidden) fill = std::max(fill, value);
   }
   return fill;
+}
+
+// The same, once for each constant.
+std::optional<double> causal_fill(const Module& module, const MaskStep& step, std::size_t rank,
+                                  MaskCache& cache) {
+  const Tensor* tensor = constant_of(module, step.part.value);
+  if (tensor == nullptr || tensor->size() == 0) return std::nullopt;
+  const std::string key = str(step.part.value->def->attrs.text("data"), ' ', rank, ' ',
+                              join(step.part.dims, ","), ' ', step.hidden.value_or(1));
+  const auto found = cache.find(key);
+  if (found != cache.end()) return found->second;
+  return cache[key] = causal_fill(*tensor, step, rank);
 }
 
 bool depends_on_param(const Func& func, const Value* value) {
@@ -115,14 +126,14 @@ std::optional<std::vector<MaskStep>> peel(const Module& module, Value*& scores) 
 
 }  // namespace
 
-std::optional<Masks> split_masks(const Module& module, Value* masked) {
+std::optional<Masks> split_masks(const Module& module, Value* masked, MaskCache& cache) {
   Masks masks{masked, false, -HUGE_VAL, {}, {}};
   const std::size_t rank = masked->type.rank();
   auto steps = peel(module, masks.scores);
   if (!steps) return std::nullopt;
   std::optional<double> hidden;
   for (MaskStep& step : *steps) {
-    const auto fill = causal_fill(module, step, rank);
+    const auto fill = causal_fill(module, step, rank, cache);
     const bool alone = steps->size() == 1;
     // Every row keeps a key, so what is hidden may as well be -inf.
     if (fill && alone && *fill <= kHidden) {

@@ -188,7 +188,7 @@ Value* build(Module& module, Op& op, const Attention& a, const Masks& masks, std
 
 }  // namespace
 
-bool fuse_attention(Module& module, Op& op) {
+bool fuse_attention(Module& module, Op& op, MaskCache& cache) {
   if (op.kind != OpKind::Einsum || op.operands.size() != 2) return false;
   for (std::size_t i : {0, 1}) {
     Attention a;
@@ -198,7 +198,7 @@ bool fuse_attention(Module& module, Op& op) {
       continue;
     const std::size_t rank = softmax->result()->type.rank();
     if (rank < 2 || rank > 5 || op.operand(i)->type.rank() != rank) continue;
-    const auto masks = split_masks(module, softmax->operand(0));
+    const auto masks = split_masks(module, softmax->operand(0), cache);
     if (!masks || !match_scores(module, masks->scores, a)) continue;
     const IndexMap map = index_map(op);
     a.v = without_broadcast(renamed(op.operand(1 - i), map.operands[1 - i], map.operands[i]));

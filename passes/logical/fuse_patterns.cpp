@@ -1,6 +1,8 @@
 // Recognises what exporters decompose: norms, activations, attention become one op each, so that
 // they have one gradient, one kernel, and a row that says how they may be cut. Each pattern stands
 // in a file of its own (fuse_*.cpp).
+#include <functional>
+
 #include "ir/base/text.h"
 #include "passes/logical/fuse.h"
 #include "passes/pass.h"
@@ -10,22 +12,23 @@ namespace {
 
 struct Pattern {
   const char* name;
-  bool (*apply)(Module&, Op&);
+  std::function<bool(Module&, Op&)> apply;
 };
-
-// Attention comes last: it looks for softmaxes, which no other pattern touches.
-constexpr Pattern kPatterns[] = {{"layer_norm", fuse_layer_norm},
-                                 {"rms_norm", fuse_rms_norm},
-                                 {"gelu", fuse_gelu},
-                                 {"silu", fuse_silu},
-                                 {"attention", fuse_attention}};
 
 }  // namespace
 
 bool fuse_patterns(Module& module, PassContext& context) {
   bool changed = false;
+  MaskCache masks;
+  // Attention comes last: it looks for softmaxes, which no other pattern touches.
+  const Pattern patterns[] = {
+      {"layer_norm", fuse_layer_norm},
+      {"rms_norm", fuse_rms_norm},
+      {"gelu", fuse_gelu},
+      {"silu", fuse_silu},
+      {"attention", [&](Module& m, Op& op) { return fuse_attention(m, op, masks); }}};
   for (const auto& func : module.funcs()) {
-    for (const Pattern& pattern : kPatterns) {
+    for (const Pattern& pattern : patterns) {
       func->erase_unused_ops();  // or they would be matched again
       int count = 0;
       for (auto it = func->ops().begin(); it != func->ops().end(); ++it)

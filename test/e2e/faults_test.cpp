@@ -18,8 +18,9 @@ std::string with_lost_rank(const std::string& signal, const fs::path& plan,
           (model.folder / "input_ids.npy").string(),
           " --input labels=", (model.folder / "labels.npy").string(),
           " > $out 2>&1 & job=$!; for i in $(seq 100); do sleep 0.1; ",
-          "victim=$(pgrep -f '^[^ ]*tessera-run ", plan.string(),
-          "' | tail -1); [ -n \"$victim\" ] && break; done; sleep 1.5; kill -", signal,
+          "for p in $(pgrep -f '^[^ ]*tessera-run ", plan.string(),
+          "'); do grep -qzx OMPI_COMM_WORLD_RANK=3 /proc/$p/environ && victim=$p; done; ",
+          "[ -n \"$victim\" ] && break; done; sleep 1.5; kill -", signal,
           " $victim; start=$(date +%s); wait $job; echo code $? seconds $(( $(date +%s) - start "
           ")); cat $out; ",
           "pkill -KILL -f '^[^ ]*tessera-run ", plan.string(), "'; true");
