@@ -74,7 +74,7 @@ class Writer {
   }
 
   std::string integers(const Ints& values) {
-    const std::string name = str("ints_", count_++);
+    std::string name = str("ints_", count_++);
     onnx::TensorProto& t = *graph_.add_initializer();
     t.set_name(name);
     t.set_data_type(onnx::TensorProto::INT64);
@@ -85,7 +85,7 @@ class Writer {
 
   // A scalar of the model's dtype.
   std::string scalar(double value) {
-    const std::string name = str("scalar_", count_++);
+    std::string name = str("scalar_", count_++);
     onnx::TensorProto& t = *graph_.add_initializer();
     t.set_name(name);
     t.set_data_type(onnx::TensorProto::FLOAT);
@@ -96,8 +96,8 @@ class Writer {
 
   std::string linear(const std::string& x, const std::string& name, std::int64_t in,
                      std::int64_t out, bool bias) {
-    const std::string y = node("MatMul", {x, weight(name + ".weight", {in, out})});
-    return bias ? node("Add", {y, weight(name + ".bias", {out})}) : y;
+    const std::string y = node("MatMul", {x, weight(str(name, ".weight"), {in, out})});
+    return bias ? node("Add", {y, weight(str(name, ".bias"), {out})}) : y;
   }
 
  private:
@@ -135,14 +135,15 @@ class Model {
     const std::string keep = causal();
     for (std::int64_t i = 0; i < m_.layers; ++i) {
       const std::string p = str("transformer.h.", i, ".");
-      const Names qkv = w_.split(
-          w_.linear(layer_norm(x, p + "ln_1"), p + "attn.c_attn", m_.hidden, 3 * m_.hidden, true),
-          3);
+      const Names qkv = w_.split(w_.linear(layer_norm(x, str(p, "ln_1")), str(p, "attn.c_attn"),
+                                           m_.hidden, 3 * m_.hidden, true),
+                                 3);
       const std::string a = attention(heads(qkv[0], m_.heads), heads(qkv[1], m_.heads),
                                       heads(qkv[2], m_.heads), keep);
-      x = w_.node("Add", {x, w_.linear(a, p + "attn.c_proj", m_.hidden, m_.hidden, true)});
-      std::string h = w_.linear(layer_norm(x, p + "ln_2"), p + "mlp.c_fc", m_.hidden, m_.mlp, true);
-      h = w_.linear(gelu(h), p + "mlp.c_proj", m_.mlp, m_.hidden, true);
+      x = w_.node("Add", {x, w_.linear(a, str(p, "attn.c_proj"), m_.hidden, m_.hidden, true)});
+      std::string h =
+          w_.linear(layer_norm(x, str(p, "ln_2")), str(p, "mlp.c_fc"), m_.hidden, m_.mlp, true);
+      h = w_.linear(gelu(h), str(p, "mlp.c_proj"), m_.mlp, m_.hidden, true);
       x = w_.node("Add", {x, h});
     }
     x = layer_norm(x, "transformer.ln_f");
@@ -156,20 +157,22 @@ class Model {
     const std::string keep = causal();
     for (std::int64_t i = 0; i < m_.layers; ++i) {
       const std::string p = str("model.layers.", i, ".");
-      const std::string n = rms_norm(x, p + "input_layernorm");
+      const std::string n = rms_norm(x, str(p, "input_layernorm"));
       const auto project = [&](const char* name, std::int64_t count) {
-        return heads(w_.linear(n, p + "self_attn." + name, m_.hidden, count * head_, false), count);
+        return heads(w_.linear(n, str(p, "self_attn.", name), m_.hidden, count * head_, false),
+                     count);
       };
       const std::string q = rotated(project("q_proj", m_.heads));
       const std::string k = repeated(rotated(project("k_proj", m_.kv_heads)));
       const std::string v = repeated(project("v_proj", m_.kv_heads));
       const std::string a = attention(q, k, v, keep);
-      x = w_.node("Add", {x, w_.linear(a, p + "self_attn.o_proj", m_.hidden, m_.hidden, false)});
-      const std::string h = rms_norm(x, p + "post_attention_layernorm");
-      const std::string gate = w_.linear(h, p + "mlp.gate_proj", m_.hidden, m_.mlp, false);
-      const std::string up = w_.linear(h, p + "mlp.up_proj", m_.hidden, m_.mlp, false);
+      x = w_.node("Add",
+                  {x, w_.linear(a, str(p, "self_attn.o_proj"), m_.hidden, m_.hidden, false)});
+      const std::string h = rms_norm(x, str(p, "post_attention_layernorm"));
+      const std::string gate = w_.linear(h, str(p, "mlp.gate_proj"), m_.hidden, m_.mlp, false);
+      const std::string up = w_.linear(h, str(p, "mlp.up_proj"), m_.hidden, m_.mlp, false);
       const std::string silu = w_.node("Mul", {gate, w_.node("Sigmoid", {gate})});
-      x = w_.node("Add", {x, w_.linear(w_.node("Mul", {silu, up}), p + "mlp.down_proj", m_.mlp,
+      x = w_.node("Add", {x, w_.linear(w_.node("Mul", {silu, up}), str(p, "mlp.down_proj"), m_.mlp,
                                        m_.hidden, false)});
     }
     x = rms_norm(x, "model.norm");
@@ -195,17 +198,17 @@ class Model {
   }
 
   std::string layer_norm(const std::string& x, const std::string& name) {
-    return w_.node(
-        "LayerNormalization",
-        {x, w_.weight(name + ".weight", {m_.hidden}), w_.weight(name + ".bias", {m_.hidden})},
-        {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
+    return w_.node("LayerNormalization",
+                   {x, w_.weight(str(name, ".weight"), {m_.hidden}),
+                    w_.weight(str(name, ".bias"), {m_.hidden})},
+                   {{"axis", std::int64_t{-1}}, {"epsilon", 1e-5}});
   }
 
   std::string rms_norm(const std::string& x, const std::string& name) {
     const std::string mean = w_.node("ReduceMean", {w_.node("Mul", {x, x}), w_.integers({-1})});
     const std::string root = w_.node("Sqrt", {w_.node("Add", {mean, w_.scalar(1e-5)})});
     const std::string normed = w_.node("Mul", {x, w_.node("Reciprocal", {root})});
-    return w_.node("Mul", {w_.weight(name + ".weight", {m_.hidden}), normed});
+    return w_.node("Mul", {w_.weight(str(name, ".weight"), {m_.hidden}), normed});
   }
 
   std::string gelu(const std::string& x) {

@@ -62,7 +62,7 @@ struct Deriver {
       if (!op.operands[i]->type.partial.axes.empty()) partial.push_back(i);
     }
     if (partial.empty()) return {};
-    const Partial first = op.operands[partial[0]]->type.partial;
+    Partial first = op.operands[partial[0]]->type.partial;
     for (std::size_t i : partial) {
       if (!(op.operands[i]->type.partial == first)) {
         problem(str("V9: operands are partial over different axes or operators (%",

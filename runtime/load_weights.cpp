@@ -15,7 +15,8 @@ namespace tessera {
 namespace {
 
 constexpr const char* kKeepModel =
-    "the plan refers to the model's own files; keep them where they were";
+    "the plan refers to the model's own files; keep them where they were (or --random-weights "
+    "SEED)";
 
 const std::byte* range(const MappedFile& file, const std::filesystem::path& path,
                        const WeightSource& source) {

@@ -77,7 +77,7 @@ class Resharder {
     const bool addition = op.kind == OpKind::Add || op.kind == OpKind::Sub;
     const bool movement = op.kind == OpKind::Transpose || op.kind == OpKind::Reshape;
     if (!addition && !movement) return {};
-    const Partial first = op.operand(0)->type.partial;
+    Partial first = op.operand(0)->type.partial;
     if (addition && op.result()->type.rank() == 0) {
       Axes axes = first.axes;
       for (const Value* operand : op.operands) {

@@ -161,8 +161,9 @@ void cut_over_z(Type& type, const Grid& grid) {
   for (std::size_t d = 0; d < type.rank(); ++d) {
     const std::int64_t local = largest_local_size(type.shape[d], type.cuts[d], grid);
     const std::int64_t parts = grid.size(z);
-    const double waste = static_cast<double>((local + parts - 1) / parts * parts) /
-                         static_cast<double>(std::max<std::int64_t>(local, 1));
+    const std::int64_t padded = (local + parts - 1) / parts * parts;
+    const double waste =
+        static_cast<double>(padded) / static_cast<double>(std::max<std::int64_t>(local, 1));
     if (d == 0 || waste < best_waste) {
       best = d;
       best_waste = waste;

@@ -61,7 +61,7 @@ class Search {
   }
 
   void try_move(const Type& type, double cost, const std::string& key, ReshardMove move,
-                Type result, double factor) {
+                const Type& result, double factor) {
     const bool local = move.kind == OpKind::SliceToShard || move.kind == OpKind::KeepOnFirst;
     const double bytes = static_cast<double>(largest_local_bytes(type, grid_)) * factor;
     move.result = result;

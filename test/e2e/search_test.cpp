@@ -5,6 +5,7 @@
 #include "codegen/predict_plan.h"
 #include "frontend/import_onnx.h"
 #include "frontend/zoo.h"
+#include "ir/base/file.h"
 #include "passes/pass_manager.h"
 #include "passes/search/grid_search.h"
 #include "test/support/compile.h"
@@ -83,6 +84,80 @@ TEST(GridEstimates, FollowTheReplayOfTheCompiledPlan) {
     std::printf("Spearman %.3f\n", spearman(rows));
     EXPECT_GT(spearman(rows), 0.95);
   }
+}
+
+// A model without weights is planned for a grid that the search chose; with random weights it runs,
+// and every grid starts at about the entropy of guessing.
+TEST(Search, PlansForChosenGridsRun) {
+  const Scratch scratch;
+  write_zoo_model({"llama", 2, 32, 4, 61, 12, 2, 0, DType::F32}, scratch / "m.onnx");
+  for (const int devices : {1, 4, 6}) {
+    CompileFlags flags;
+    flags.model = scratch / "m.onnx";
+    flags.bind = {"batch=6"};
+    flags.train = flags.quiet = true;
+    flags.machine = "localhost";
+    flags.devices = devices;
+    flags.output = scratch / "plan";
+    compile_model(flags);
+    EXPECT_EQ(read_plan(flags.output).grid.ranks(), devices);
+    Tensor ids(DType::I64, {6, 12});
+    for (std::size_t i = 0; i < 72; ++i)
+      ids.mutable_view<std::int64_t>()[i] = static_cast<std::int64_t>(i * 7 % 61);
+    write_npy(scratch / "ids.npy", ids);
+    SessionOptions session;
+    session.plan_folder = flags.output;
+    session.quiet = true;
+    session.log = scratch / "log";
+    session.batches.inputs = {{"input_ids", scratch / "ids.npy"}, {"labels", scratch / "ids.npy"}};
+    EXPECT_EQ(run(session), 2);  // the weights are absent
+    session.random_weights = 1;
+    ASSERT_EQ(run(session), 0);
+    EXPECT_NEAR(read_log(session.log).at(0).loss, std::log(61.0), 0.7) << devices;
+  }
+}
+
+TEST(Search, RefusalsSayWhatToChange) {
+  const Scratch scratch;
+  write_zoo_model({"gpt", 2, 64, 4, 61, 16, 0, 0, DType::F32}, scratch / "m.onnx");
+  const auto says = [&](auto change) {
+    CompileFlags flags;
+    flags.model = scratch / "m.onnx";
+    flags.bind = {"batch=4"};
+    flags.train = flags.quiet = true;
+    flags.machine = "perlmutter";
+    flags.devices = 8;
+    flags.output = scratch / "plan";
+    change(flags);
+    try {
+      compile_model(flags);
+    } catch (const CompileError& error) {
+      EXPECT_FALSE(fs::exists(flags.output));
+      return std::string(error.what());
+    }
+    return std::string("compiled");
+  };
+  EXPECT_NE(says([](CompileFlags& f) { f.devices = 0; }).find("--devices"), std::string::npos);
+  EXPECT_NE(says([](CompileFlags& f) { f.machine = ""; }).find("--machine"), std::string::npos);
+  EXPECT_NE(says([](CompileFlags& f) { f.machine = "none"; }).find("presets"), std::string::npos);
+  EXPECT_NE(says([](CompileFlags& f) { f.strategy = "zero9"; }).find("strategies"),
+            std::string::npos);
+  EXPECT_NE(says([](CompileFlags& f) { f.grid = "data=3,z=*"; }).find("has 8 devices"),
+            std::string::npos);
+  EXPECT_EQ(says([](CompileFlags& f) { f.grid = "data=2,z=*,y=2"; }), "compiled");
+  EXPECT_EQ(read_plan(scratch / "plan").grid.text(), "data=2,z=2,y=2,x=1");
+  // A device with less memory than the runtime takes: the least need is named.
+  std::string json;
+  for (const Preset& preset : machine_presets()) {
+    if (preset.name == "perlmutter") json = preset.json;
+  }
+  json.replace(json.find("4e+10"), 5, "1e+09");
+  write_text(scratch / "small.json", json);
+  fs::remove_all(scratch / "plan");
+  const std::string refusal =
+      says([&](CompileFlags& f) { f.machine = (scratch / "small.json").string(); });
+  EXPECT_NE(refusal.find("the smallest need is"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("micro-batches"), std::string::npos) << refusal;
 }
 
 }  // namespace
