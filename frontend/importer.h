@@ -78,6 +78,13 @@ void add_row_ops(TranslatorTable& table);
 void add_attention_ops(TranslatorTable& table);
 const TranslatorTable& translators();
 
+// The graph input whose elements `ids` are, all of them and unchanged; else null.
+const Value* input_behind(const Value* ids);
+// The runtime checks ids before it runs a step: in [0, size), the smallest one that is noted, or
+// equal to `ignored`.
+void note_range(Module& module, const Value& input, std::int64_t size,
+                std::optional<std::int64_t> ignored = std::nullopt);
+
 // Numpy broadcasting, used by several families.
 Shape broadcast_shape(const Node& node, const std::vector<Value*>& values);
 Value* binary(Node& node, OpKind kind, Value* a, Value* b);

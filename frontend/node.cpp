@@ -197,4 +197,24 @@ std::vector<std::string> supported_ops() {
   return names;
 }
 
+const Value* input_behind(const Value* ids) {
+  while (ids->def != nullptr) {
+    const Op& op = *ids->def;
+    const bool same = op.kind == OpKind::Reshape || op.kind == OpKind::Transpose ||
+                      op.kind == OpKind::Broadcast ||
+                      (op.kind == OpKind::Cast && is_integer(op.operand(0)->type.dtype));
+    if (!same) return nullptr;
+    ids = op.operand(0);
+  }
+  return ids;
+}
+
+void note_range(Module& module, const Value& input, std::int64_t size,
+                std::optional<std::int64_t> ignored) {
+  std::string& note = module.notes["range." + input.name];
+  const std::int64_t known = note.empty() ? size : std::stoll(note.substr(note.find(',') + 1));
+  note = str("0,", std::min(size, known));
+  if (ignored) module.notes["ignored." + input.name] = str(*ignored);
+}
+
 }  // namespace tessera

@@ -7,26 +7,6 @@
 namespace tessera {
 namespace {
 
-// The graph input whose elements are these ids, all of them and unchanged; else null.
-Value* input_behind(Value* ids) {
-  while (ids->def != nullptr) {
-    const Op& op = *ids->def;
-    const bool same = op.kind == OpKind::Reshape || op.kind == OpKind::Transpose ||
-                      op.kind == OpKind::Broadcast ||
-                      (op.kind == OpKind::Cast && is_integer(op.operand(0)->type.dtype));
-    if (!same) return nullptr;
-    ids = op.operand(0);
-  }
-  return ids;
-}
-
-// The runtime checks ids before it runs a step: they must fit the smallest table.
-void note_range(Module& module, const Value* input, std::int64_t size) {
-  std::string& note = module.notes["range." + input->name];
-  const std::int64_t known = note.empty() ? size : std::stoll(note.substr(note.find(',') + 1));
-  note = str("0,", std::min(size, known));
-}
-
 // Indices may count from the end.
 Value* wrapped_ids(Node& n, Value* ids, std::int64_t size) {
   if (!is_integer(ids->type.dtype)) n.fail("indices are not integers");
@@ -64,7 +44,7 @@ void gather(Node& n) {
   }
   // Graph inputs are token ids, never counted from the end.
   const Value* input = input_behind(ids);
-  if (input != nullptr) note_range(n.b.module(), input, size);
+  if (input != nullptr) note_range(n.b.module(), *input, size);
   if (input == nullptr) ids = wrapped_ids(n, ids, size);
   n.set(0, n.b.emit(OpKind::Gather, {table, ids}, {{"dim", dim}}));
 }

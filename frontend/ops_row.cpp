@@ -88,44 +88,79 @@ void rms_norm(Node& n) {
   set_statistic(n, 1, results[1], f);
 }
 
-// (scores [N, C, ...], labels [N, ...] [, weights]) -> loss [, log probabilities]
-void softmax_cross_entropy_loss(Node& n) {
-  Value* scores = n.in(0);
-  Value* labels = n.in(1);
-  const std::size_t rank = scores->type.rank();
+// Scores or log probabilities [N, C, ...] with the classes last, and labels [N, ...].
+struct Classified {
+  Value* rows;
+  Value* labels;
+  std::optional<std::int64_t> ignore;  // a label that does not count
+  Ints perm;                           // of the classes to the end
+};
+
+Classified classified(Node& n) {
+  Classified c{n.in(0), n.in(1), std::nullopt, {}};
+  const std::size_t rank = c.rows->type.rank();
   if (n.has(2)) n.fail("class weights are not supported");
-  if (rank < 2 || labels->type.rank() + 1 != rank)
+  if (rank < 2 || c.labels->type.rank() + 1 != rank)
     n.fail("scores need one dimension more than labels");
-  Ints perm(rank);
-  std::iota(perm.begin(), perm.end(), 0);
-  perm.erase(perm.begin() + 1);
-  perm.push_back(1);
-  Value* rows = n.b.transpose(scores, perm);
-  const bool has_ignore = n.has_attr("ignore_index");
-  const std::int64_t ignore = has_ignore ? n.attr("ignore_index", std::int64_t{0}) : -1;
-  Value* loss = n.b.emit_all(OpKind::CrossEntropy, {rows, labels}, {{"ignore", ignore}})[0];
+  c.perm.resize(rank);
+  std::iota(c.perm.begin(), c.perm.end(), 0);
+  c.perm.erase(c.perm.begin() + 1);
+  c.perm.push_back(1);
+  c.rows = n.b.transpose(c.rows, c.perm);
+  if (n.has_attr("ignore_index")) c.ignore = n.attr("ignore_index", std::int64_t{0});
+  if (const Value* input = input_behind(c.labels))
+    note_range(n.b.module(), *input, c.rows->type.shape.back(), c.ignore);
+  return c;
+}
+
+Value* counts_of(Node& n, const Classified& c) {
+  if (!c.ignore) return n.b.fill(1, DType::Bool, c.labels->type.shape);
+  return n.b.emit(OpKind::NotEqual,
+                  {c.labels, n.b.fill_like(static_cast<double>(*c.ignore), c.labels)});
+}
+
+// The losses of the labels that count, added or averaged as the node says.
+Value* reduced_loss(Node& n, const Classified& c, Value* loss) {
   const std::string reduction = n.attr("reduction", std::string("mean"));
-  Ints all(labels->type.rank());
-  std::iota(all.begin(), all.end(), 0);
-  if (reduction == "sum" || reduction == "mean") {
-    Value* total = n.b.reduce_sum(loss, all);
-    if (reduction == "mean") {
-      Value* counts = n.b.cast(
-          n.b.emit(OpKind::NotEqual, {labels, n.b.fill_like(static_cast<double>(ignore), labels)}),
-          total->type.dtype);
-      total = n.b.div(total, n.b.reduce_sum(counts, all));
-    }
-    loss = total;
-  } else if (reduction != "none") {
+  if (reduction == "none") return loss;
+  if (reduction != "sum" && reduction != "mean")
     n.fail(str("reduction ", in_quotes(reduction), " is unknown"));
-  }
-  n.set(0, loss);
+  Ints all(c.labels->type.rank());
+  std::iota(all.begin(), all.end(), 0);
+  Value* total = n.b.reduce_sum(loss, all);
+  if (reduction == "sum") return total;
+  return n.b.div(total, n.b.reduce_sum(n.b.cast(counts_of(n, c), total->type.dtype), all));
+}
+
+// (scores, labels [, weights]) -> loss [, log probabilities]
+void softmax_cross_entropy_loss(Node& n) {
+  const Classified c = classified(n);
+  Value* loss = n.b.emit_all(OpKind::CrossEntropy, {c.rows, c.labels},
+                             {{"ignore", c.ignore.value_or(-1)}})[0];
+  n.set(0, reduced_loss(n, c, loss));
   if (n.output_count() > 1) {
-    Ints back(rank);
-    for (std::size_t d = 0; d < rank; ++d)
-      back[static_cast<std::size_t>(perm[d])] = static_cast<std::int64_t>(d);
-    n.set(1, n.b.transpose(n.b.emit(OpKind::LogSoftmax, {rows}), back));
+    Ints back(c.perm.size());
+    for (std::size_t d = 0; d < back.size(); ++d)
+      back[static_cast<std::size_t>(c.perm[d])] = static_cast<std::int64_t>(d);
+    n.set(1, n.b.transpose(n.b.emit(OpKind::LogSoftmax, {c.rows}), back));
   }
+}
+
+// (log probabilities, labels [, weights]) -> loss, as the decomposition that exporters write;
+// fuse_patterns finds the cross entropy in it.
+void negative_log_likelihood_loss(Node& n) {
+  const Classified c = classified(n);
+  Value* keep = counts_of(n, c);
+  Value* ids = c.labels;
+  if (c.ignore) ids = n.b.emit(OpKind::Select, {keep, ids, n.b.fill_like(0, ids)});
+  Shape unit = ids->type.shape;
+  unit.push_back(1);
+  const auto last = static_cast<std::int64_t>(unit.size()) - 1;
+  Value* picked =
+      n.b.emit(OpKind::GatherElements, {c.rows, n.b.reshape(ids, unit)}, {{"dim", last}});
+  Value* loss = n.b.neg(n.b.reshape(picked, ids->type.shape));
+  if (c.ignore) loss = n.b.emit(OpKind::Select, {keep, loss, n.b.fill_like(0, loss)});
+  n.set(0, reduced_loss(n, c, loss));
 }
 
 }  // namespace
@@ -137,6 +172,7 @@ void add_row_ops(TranslatorTable& t) {
   t["RMSNormalization"] = rms_norm;
   t["SimplifiedLayerNormalization"] = rms_norm;
   t["SoftmaxCrossEntropyLoss"] = softmax_cross_entropy_loss;
+  t["NegativeLogLikelihoodLoss"] = negative_log_likelihood_loss;
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 #include "ir/base/diag.h"
 #include "ir/base/random.h"
@@ -43,7 +44,7 @@ std::int64_t noted(const Plan& plan, const std::string& name, std::size_t skip =
   const char* end = text.data() + text.size();
   std::int64_t value = 0;
   const auto result = std::from_chars(text.data() + std::min(skip, text.size()), end, value);
-  if (result.ec != std::errc() || result.ptr != end || value < 0)
+  if (result.ec != std::errc() || result.ptr != end)
     throw CompileError(kPlanFile, str("note ", name, " is ", in_quotes(text), ", not a number"));
   return value;
 }
@@ -174,11 +175,14 @@ void Batches::check_range(const std::string& name, const Tensor& tensor, std::in
   const std::string range = "range." + name;
   if (plan_.notes.contains(range)) high = noted(plan_, range, std::strlen("0,"));
   if (high < 0 || !is_integer(tensor.dtype())) return;
+  std::optional<std::int64_t> ignored;
+  if (name == labels_) ignored = kIgnored;
+  if (plan_.notes.contains("ignored." + name)) ignored = noted(plan_, "ignored." + name);
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
     const std::int64_t value = tensor.dtype() == DType::I64
                                    ? tensor.view<std::int64_t>()[static_cast<std::size_t>(i)]
                                    : static_cast<std::int64_t>(tensor.number(i));
-    const bool fine = (value >= 0 && value < high) || (name == labels_ && value == kIgnored);
+    const bool fine = (value >= 0 && value < high) || value == ignored;
     if (fine) continue;
     throw CompileError(
         str("step ", step),

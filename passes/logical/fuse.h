@@ -9,6 +9,7 @@ bool fuse_layer_norm(Module& module, Op& op);
 bool fuse_rms_norm(Module& module, Op& op);
 bool fuse_gelu(Module& module, Op& op);
 bool fuse_silu(Module& module, Op& op);
+bool fuse_cross_entropy(Module& module, Op& op);
 bool fuse_attention(Module& module, Op& op, MaskCache& masks);
 
 }  // namespace tessera

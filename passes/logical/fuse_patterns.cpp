@@ -26,6 +26,7 @@ bool fuse_patterns(Module& module, PassContext& context) {
       {"rms_norm", fuse_rms_norm},
       {"gelu", fuse_gelu},
       {"silu", fuse_silu},
+      {"cross_entropy", fuse_cross_entropy},
       {"attention", [&](Module& m, Op& op) { return fuse_attention(m, op, masks); }}};
   for (const auto& func : module.funcs()) {
     for (const Pattern& pattern : patterns) {
