@@ -74,7 +74,7 @@ void save_checkpoint(Executor& executor, const fs::path& folder, const TrainingS
   std::map<std::string, Tensor> all;
   for (const std::string& suffix : parameter_suffixes(executor.plan())) {
     for (auto& [name, tensor] : collect_in_file_layout(executor, suffix))
-      all[name + "|" + suffix] = tensor;
+      all[str(name, "|", suffix)] = tensor;
   }
   if (executor.world().rank() == 0) write_checkpoint(folder, all, state);
   executor.world().barrier("save checkpoint");
@@ -100,7 +100,7 @@ TrainingState load_checkpoint(Executor& executor, const fs::path& folder) {
     store_from_file_layout(
         executor, suffix,
         [&](const std::string& name) {
-          const auto found = index.tensors.find(name + "|" + suffix);
+          const auto found = index.tensors.find(str(name, "|", suffix));
           if (found == index.tensors.end())
             throw CompileError(
                 file.string(),

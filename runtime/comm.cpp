@@ -30,6 +30,7 @@ void World::check_same(const std::string& text, const std::string& what) {
   std::vector<ConstBytes> send(others.size(),
                                {reinterpret_cast<const std::byte*>(own.data()), kWidth});
   std::vector<Bytes> receive;
+  receive.reserve(others.size());
   for (std::string& other : others)
     receive.push_back({reinterpret_cast<std::byte*>(other.data()), kWidth});
   everyone().exchange(send, receive, what);

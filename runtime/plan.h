@@ -110,7 +110,7 @@ Plan parse_plan(const std::string& text, const std::string& file,
 // Atomically: a temporary folder, renamed when complete; a plan that is there is replaced, any
 // other folder refused. `inline_weights` are written to weights.safetensors; their sources must
 // name it, and get their offsets here.
-void write_plan(Plan plan, const std::filesystem::path& folder,
+void write_plan(const Plan& plan, const std::filesystem::path& folder,
                 const std::map<std::string, Tensor>& inline_weights = {});
 Plan read_plan(const std::filesystem::path& folder);
 

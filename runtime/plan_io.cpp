@@ -26,9 +26,10 @@ void check_replaceable(const fs::path& folder) {
 
 }  // namespace
 
-void write_plan(Plan plan, const fs::path& folder,
+void write_plan(const Plan& given, const fs::path& folder,
                 const std::map<std::string, Tensor>& inline_weights) {
   check_replaceable(folder);
+  Plan plan = given;  // inline weights get their offsets
   const fs::path target = folder.lexically_normal().has_filename()
                               ? folder.lexically_normal()
                               : folder.lexically_normal().parent_path();

@@ -31,11 +31,11 @@ void Progress::step(std::int64_t step, double loss, double grad_norm, double sec
     const std::string bar = std::string(static_cast<std::size_t>(filled), '=') +
                             std::string(static_cast<std::size_t>(kBarWidth - filled), ' ');
     std::printf("\r[%s] step %lld/%lld  loss %.5f  grad %.3g  %.0f tokens/s ", bar.c_str(),
-                static_cast<long long>(step + 1), static_cast<long long>(steps_), loss, grad_norm,
+                static_cast<long long>(step) + 1, static_cast<long long>(steps_), loss, grad_norm,
                 rate);
   } else {
     std::printf("step %lld/%lld  loss %.6f  grad_norm %.6g  %.0f tokens/s\n",
-                static_cast<long long>(step + 1), static_cast<long long>(steps_), loss, grad_norm,
+                static_cast<long long>(step) + 1, static_cast<long long>(steps_), loss, grad_norm,
                 rate);
   }
   std::fflush(stdout);

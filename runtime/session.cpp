@@ -231,6 +231,7 @@ class Session {
     const std::uint64_t size = own.size();
     std::vector<ConstBytes> send(count, {reinterpret_cast<const std::byte*>(&size), sizeof size});
     std::vector<Bytes> receive;
+    receive.reserve(count);
     for (std::uint64_t& other : sizes)
       receive.push_back({reinterpret_cast<std::byte*>(&other), sizeof other});
     world_.everyone().exchange(send, receive, "trace sizes");

@@ -89,11 +89,13 @@ class Pricing {
       }
     }
     if (kind.stored) cut_over_z(type, grid_);
+    const AxisId data = grid_.find("data");
+    if (kind.accumulated && data >= 0 && grid_.size(data) > 1) type.partial.axes = {data};
     return type;
   }
 
   void price(const DistinctOp& op) {
-    if (op.update) return price_update(op);
+    if (op.follows) return price_follower(op);
     LoopAxes wanted;
     for (const auto& [loop, role] : op.loops) wanted[loop] = axes_of(role);
     const LoopAxes loops = resolve_loops(op.map, wanted);
@@ -140,10 +142,15 @@ class Pricing {
     collective(OpKind::AllReduce, over, bytes(rows), kReductions * op.count);
   }
 
-  void price_update(const DistinctOp& op) {
+  void price_follower(const DistinctOp& op) {
+    const bool keeps_partial = data_.kinds[static_cast<std::size_t>(op.results[0])].accumulated;
     std::vector<Type> operands, results;
-    for (const int kind : op.operands) {
-      if (kind >= 0) operands.push_back(at(kind));
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      if (op.operands[i] < 0) continue;
+      Type reduced = at(op.operands[i]);
+      if (!keeps_partial) reduced.partial = {};
+      if (op.fresh[i] != 0) reshard(at(op.operands[i]), reduced, op.count);
+      operands.push_back(std::move(reduced));
     }
     for (const int kind : op.results) results.push_back(at(kind));
     compute(op, operands, results);
@@ -179,8 +186,9 @@ class Pricing {
   void collective(OpKind kind, const Axes& over, double size, double count) {
     if (over.empty()) return;
     communicators_.insert(over);
-    estimate_.communication +=
-        count * collective_cost(data_.machine, grid_, kind, over, size).seconds;
+    const double seconds = count * collective_cost(data_.machine, grid_, kind, over, size).seconds;
+    estimate_.communication += seconds;
+    estimate_.collectives[str(mnemonic(kind), " over ", grid_.text(over))] += seconds;
   }
 
   // The most that values of @micro hold at once, as they lie at home.

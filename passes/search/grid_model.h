@@ -6,6 +6,7 @@
 // It stands in for the passes, not beside them: what it ranks first is compiled and replayed
 // (codegen/predict_plan.h), and that figure is the one to believe.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,7 @@ struct GridEstimate {
   double seconds = 0;  // of a step
   double compute = 0, communication = 0;
   double memory = 0;  // bytes of a rank: state, the peak of live values, communicators
+  std::map<std::string, double> collectives;  // seconds by "all_reduce over x"
 };
 
 struct GridModelData;

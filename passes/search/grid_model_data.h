@@ -22,7 +22,8 @@ struct Role {
 struct ValueKind {
   Type type;  // logical
   std::vector<Role> roles;
-  bool stored = false;  // a parameter or its state: cut over z as well
+  bool stored = false;       // a parameter or its state: cut over z as well
+  bool accumulated = false;  // and a sum over micro-batches that is not yet reduced over data
 };
 
 struct DistinctOp {
@@ -32,7 +33,7 @@ struct DistinctOp {
   std::vector<int> operands, results;  // value kinds
   std::vector<char> fresh;  // operands that no earlier op needed in this way: the first reader pays
   std::vector<std::pair<char, Role>> loops;
-  bool update = false;  // follows its operands as they are stored
+  bool follows = false;  // works on its operands as they are stored
   double count = 0;
 };
 

@@ -36,9 +36,9 @@ class Scanner {
             layout_.classes.size(groups), layout_.classes.size(queries)};
   }
 
-  int kind_of(const Value* value, bool stored) {
+  int kind_of(const Value* value, bool stored, bool accumulated) {
     std::vector<Role> roles;
-    std::string key = str(stored, to_text(value->type.logical(), Grid()));
+    std::string key = str(stored, accumulated, to_text(value->type.logical(), Grid()));
     for (std::size_t d = 0; d < value->type.rank(); ++d) {
       roles.push_back(role_of(layout_.classes.of(value, d)));
       const Role& r = roles.back();
@@ -46,7 +46,8 @@ class Scanner {
                  r.queries);
     }
     const auto [found, fresh] = kind_ids_.emplace(key, static_cast<int>(data_.kinds.size()));
-    if (fresh) data_.kinds.push_back({value->type.logical(), std::move(roles), stored});
+    if (fresh)
+      data_.kinds.push_back({value->type.logical(), std::move(roles), stored, accumulated});
     return found->second;
   }
 
@@ -56,21 +57,35 @@ class Scanner {
             (op->kind == OpKind::Broadcast && op->operand(0)->type.rank() == 0));
   }
 
+  bool accumulates(const Arg& arg) const {
+    return arg.kind == ArgKind::State && module_.micro_batches > 1 &&
+           arg.value->name.ends_with(".grad");
+  }
+
   void scan(const Func& func) {
     std::unordered_map<const Value*, int> kinds, last;
     for (const Arg& arg : func.args()) {
       const bool stored = arg.kind != ArgKind::Input;
-      kinds[arg.value.get()] = kind_of(arg.value.get(), stored);
+      kinds[arg.value.get()] = kind_of(arg.value.get(), stored, accumulates(arg));
       if (stored && seen_states_.insert(arg.value->name).second)
         data_.states.emplace_back(kinds[arg.value.get()], 1.0);
     }
+    std::set<const Value*> stored, accumulated;
     for (const FuncResult& result : func.results) {
-      if (result.updates) stored_results_.insert(result.value);
+      if (!result.updates) continue;
+      const bool sums = accumulates(func.arg_of(func.find_arg(result.name)));
+      std::set<const Value*>& group = sums ? accumulated : stored;
+      group.insert(result.value);
+      // What is added to an accumulator is brought to its type first.
+      if (result.value->def != nullptr && result.value->def->kind == OpKind::Add)
+        group.insert(result.value->def->operands.begin(), result.value->def->operands.end());
     }
     for (const auto& op : func.ops()) {
-      for (const auto& result : op->results)
+      for (const auto& result : op->results) {
+        const bool sums = accumulated.contains(result.get());
         kinds[result.get()] =
-            kind_of(result.get(), update_ || stored_results_.contains(result.get()));
+            kind_of(result.get(), sums || update_ || stored.contains(result.get()), sums);
+      }
     }
     int at = 0;
     std::unordered_map<const Value*, int> born;
@@ -123,7 +138,9 @@ class Scanner {
   void add(const Op& op, const std::unordered_map<const Value*, int>& kinds) {
     const IndexMap map = index_map(op);
     const std::vector<std::pair<char, Role>> loops = loops_of(op, map, kinds);
-    DistinctOp distinct{op.kind, op.attrs, {}, {}, {}, {}, {}, update_, 0};
+    const bool stored = data_.kinds[static_cast<std::size_t>(kinds.at(op.result()))].stored;
+    const bool follows = update_ || (stored && op.kind == OpKind::Add);
+    DistinctOp distinct{op.kind, op.attrs, {}, {}, {}, {}, {}, follows, 0};
     std::string key =
         str(static_cast<int>(op.kind), update_, micro_, attrs_text(op.attrs, op.kind, Grid()));
     for (const Value* operand : op.operands) {
@@ -152,7 +169,6 @@ class Scanner {
   double times_ = 1;
   std::map<std::string, int> kind_ids_, op_ids_;
   std::set<std::string> seen_states_;
-  std::set<const Value*> stored_results_;
   std::unordered_map<const Value*, std::set<std::string>> needs_;
 };
 

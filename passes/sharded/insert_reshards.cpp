@@ -8,7 +8,8 @@
 // A value keeps all its versions, so equal needs share one reshard, and a partial value is reduced
 // once. Sources (fill, iota, constants, broadcast scalars) are not resharded but made again as
 // needed. Partials stay partial through additions of partials (two uses of a tied weight are
-// reduced together), and scalars are brought to common partial axes (the squared norms of
+// reduced together; gradients that are summed over micro-batches are reduced once a step), and
+// scalars are brought to common partial axes (the squared norms of
 // differently cut gradients become one small all_reduce).
 #include <algorithm>
 #include <unordered_map>
@@ -77,6 +78,11 @@ class Resharder {
     const bool addition = op.kind == OpKind::Add || op.kind == OpKind::Sub;
     const bool movement = op.kind == OpKind::Transpose || op.kind == OpKind::Reshape;
     if (!addition && !movement) return {};
+    // An accumulator stays partial over the micro-batches; what is added to it is brought there.
+    for (const Value* operand : op.operands) {
+      if (op.kind == OpKind::Add && operand->def == nullptr && !operand->type.partial.axes.empty())
+        return operand->type.partial;
+    }
     Partial first = op.operand(0)->type.partial;
     if (addition && op.result()->type.rank() == 0) {
       Axes axes = first.axes;

@@ -19,21 +19,23 @@ struct Row {
   Prediction replay;
 };
 
-std::vector<Row> compare(const ZooModel& zoo, const std::string& bind, const Machine& machine,
-                         int devices) {
+std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, std::int64_t micro_batches,
+                         const Machine& machine, int devices) {
   const Scratch scratch;
   CompileFlags flags;
   flags.model = scratch / "model.onnx";
-  flags.bind = {bind};
+  flags.bind = {str("batch=", batch)};
+  flags.options.micro_batches = micro_batches;
   flags.train = flags.quiet = true;
   flags.output = scratch / "plan";
   write_zoo_model(zoo, flags.model);
   ImportOptions import;
   import.model = flags.model;
-  import.bindings["batch"] = std::stoll(bind.substr(bind.find('=') + 1));
+  import.bindings["batch"] = batch / micro_batches;
   Module module = import_onnx(import).module;
   PassContext context;
   context.options.train = true;
+  context.options.micro_batches = micro_batches;
   PassManager({{}, false}).run(module, logical_passes(true), context);
   const GridModel model(module, machine);
   std::vector<Row> rows;
@@ -66,9 +68,9 @@ double spearman(std::vector<Row> rows) {
 TEST(GridEstimates, FollowTheReplayOfTheCompiledPlan) {
   const ZooModel gpt{"gpt", 3, 1024, 16, 4096, 256, 0, 0, DType::F32};
   const ZooModel llama{"llama", 3, 1024, 16, 4096, 256, 4, 0, DType::F32};
-  for (const ZooModel& zoo : {gpt, llama}) {
-    const Machine machine = load_machine("perlmutter");
-    const std::vector<Row> rows = compare(zoo, "batch=16", machine, 8);
+  const Machine machine = load_machine("perlmutter");
+  for (const auto& [zoo, micro_batches] : {std::pair{gpt, 1}, {llama, 1}, {gpt, 4}}) {
+    const std::vector<Row> rows = compare(zoo, 16L * micro_batches, micro_batches, machine, 8);
     for (const Row& row : rows) {
       const double time = row.estimate.seconds / row.replay.seconds;
       const double memory = row.estimate.memory / row.replay.memory_total;

@@ -149,6 +149,7 @@ int exec_mpirun(const std::string& ranks, int argc, char** argv) {
   }
   std::cout << join(line, " ") << std::endl;
   std::vector<char*> args;
+  args.reserve(line.size() + 1);
   for (std::string& arg : line) args.push_back(arg.data());
   args.push_back(nullptr);
   ::execvp("mpirun", args.data());

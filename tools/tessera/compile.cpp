@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "codegen/emit_plan.h"
 #include "codegen/predict_plan.h"
@@ -124,12 +126,12 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine) {
   constexpr std::size_t kTries = 8;
   const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
   for (std::int64_t count = flags.options.micro_batches;; count *= 2) {
-    Logical logical = import_and_prepare(flags, count, one);
-    std::vector<GridCandidate> candidates =
-        grid_candidates(logical.imported.module, flags, machine);
-    const bool more = can_shrink(flags, logical.imported.module);
+    std::optional<Logical> first = import_and_prepare(flags, count, one);
+    std::vector<GridCandidate> candidates = grid_candidates(first->imported.module, flags, machine);
+    const bool more = can_shrink(flags, first->imported.module);
     for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
-      if (i > 0) logical = import_and_prepare(flags, count, one);
+      Logical logical =
+          first ? *std::exchange(first, std::nullopt) : import_and_prepare(flags, count, one);
       logical.imported.module.grid = candidates[i].grid;
       logical.imported.module.notes["machine"] = flags.machine;
       Compiled compiled = finish(std::move(logical), flags);
