@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 constexpr double kTolerance = 1e-4;
 
 struct FirstStep {
+  int code = 0;  // of the run; the rest is there if it is 0
   double loss = 0, grad_norm = 0;
   std::map<std::string, Tensor> gradients;
 };
@@ -33,15 +34,23 @@ FirstStep first_step(const Plan& plan, SessionOptions options, Timeout timeout,
   options.checkpoint.clear();
   options.save_weights.clear();
   options.trace.clear();
-  if (const int code = run_local(plan, options, timeout); code != 0)
-    throw WorldError("the step did not run");
   FirstStep step;
+  step.code = run_local(plan, options, timeout);
+  if (step.code != 0) return step;
   const auto line = nlohmann::json::parse(std::ifstream(options.log));
   step.loss = line.at("loss").get<double>();
   step.grad_norm = line.at("grad_norm").get<double>();
   step.gradients = read_safetensors(options.dump_gradients);
   return step;
 }
+
+struct ScratchFolder {
+  const fs::path path = fs::temp_directory_path() / str("tessera-check-", ::getpid());
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
 
 double relative(double a, double b) {
   return a == b ? 0 : std::fabs(a - b) / std::fmax(std::fabs(b), 1e-30);
@@ -62,13 +71,14 @@ double gradient_error(const Tensor& a, const Tensor& b, double all) {
 int check_plan(const Plan& plan, const SessionOptions& options, Timeout timeout) {
   if (plan.find("micro") == nullptr)
     throw CompileError("--check", "compares training steps; this plan is for inference");
-  const fs::path folder = fs::temp_directory_path() / str("tessera-check-", ::getpid());
+  const ScratchFolder scratch;
+  const fs::path& folder = scratch.path;
   fs::create_directories(folder / "grid");
   fs::create_directories(folder / "one");
   const FirstStep grid = first_step(plan, options, timeout, folder / "grid");
+  if (grid.code != 0) return grid.code;
   const FirstStep one = first_step(on_one_device(plan), options, timeout, folder / "one");
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  if (one.code != 0) return one.code;
   double worst = std::fmax(relative(grid.loss, one.loss), relative(grid.grad_norm, one.grad_norm));
   std::cout << "loss       " << grid.loss << "  one device " << one.loss << "\n";
   std::cout << "grad_norm  " << grid.grad_norm << "  one device " << one.grad_norm << "\n";

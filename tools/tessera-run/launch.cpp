@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kMaxLocalRanks = 512;
 constexpr auto kJoinLimit = std::chrono::seconds(5);
+constexpr auto kOthersGiveWay = std::chrono::seconds(2);
 
 // Sizes that launchers announce.
 int announced_size() {
@@ -123,9 +124,12 @@ int run_mpi(const Plan& plan, const SessionOptions& options, Timeout timeout) {
     world.reset();
     return 0;
   }
+  // A mistake of the user meets all ranks alike: rank 0 says so, and its exit ends the others
+  // before they say the same.
+  if (abort.exit_code() == 2 && world->rank() != 0) std::this_thread::sleep_for(kOthersGiveWay);
   std::cerr << abort.message() << std::endl;
-  std::_Exit(
-      abort.exit_code());  // no finalisation on the error path: the launcher ends the other ranks
+  // No finalisation on the error path: the launcher ends the other ranks.
+  std::_Exit(abort.exit_code());
 }
 
 int exec_mpirun(const std::string& ranks, int argc, char** argv) {

@@ -6,6 +6,7 @@
 #include "ir/base/diag.h"
 #include "passes/cost/machine.h"
 #include "tools/guarded.h"
+#include "tools/tessera/calibrate.h"
 #include "tools/tessera/compile.h"
 #include "tools/tessera/explain.h"
 
@@ -90,6 +91,12 @@ int run(int argc, char** argv) {
   CLI::App* explain_command =
       app.add_subcommand("explain", "What a plan is expected to take, and where it goes");
   add_explain(*explain_command, explain_flags);
+  CalibrateFlags calibration;
+  CLI::App* calibrate_command =
+      app.add_subcommand("calibrate", "Measure this machine and write a machine file");
+  calibrate_command->add_option("--ranks", calibration.ranks, "Local ranks that share it")
+      ->check(CLI::Range(1, 512));
+  calibrate_command->add_option("-o,--output", calibration.output, "The machine file")->required();
   ZooModel zoo;
   std::string zoo_dtype = "f32";
   std::filesystem::path zoo_output;
@@ -111,6 +118,10 @@ int run(int argc, char** argv) {
   }
   if (explain_command->parsed()) {
     explain(explain_flags);
+    return 0;
+  }
+  if (calibrate_command->parsed()) {
+    calibrate(calibration);
     return 0;
   }
   if (zoo_command->parsed()) {
