@@ -75,8 +75,35 @@ struct Logical {
   PassManager manager;
 };
 
-Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches,
-                           const Grid& grid) {
+// Where the time of a compilation goes, by stage, in order of first use.
+class Timings {
+ public:
+  template <class Run>
+  auto time(const std::string& stage, Run run) {
+    const auto start = std::chrono::steady_clock::now();
+    auto result = run();
+    add(stage, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return result;
+  }
+  void add(const std::string& stage, double seconds) {
+    const auto found = std::ranges::find(stages_, stage, &std::pair<std::string, double>::first);
+    if (found != stages_.end()) {
+      found->second += seconds;
+    } else {
+      stages_.emplace_back(stage, seconds);
+    }
+  }
+  void print() const {
+    for (const auto& [stage, seconds] : stages_)
+      std::printf("time %-24s %8.3f s\n", stage.c_str(), seconds);
+  }
+
+ private:
+  std::vector<std::pair<std::string, double>> stages_;
+};
+
+Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches, const Grid& grid,
+                           Timings& timings) {
   ImportOptions import;
   import.model = flags.model;
   import.freeze = flags.freeze;
@@ -89,7 +116,7 @@ Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches
   logical.context.options.optimizer = parse_optimizer(flags.optimizer);
   std::int64_t batch = -1;
   if (flags.train) shrink_batch(micro_batches, import, batch);
-  logical.imported = import_onnx(import);
+  logical.imported = timings.time("import", [&] { return import_onnx(import); });
   Module& module = logical.imported.module;
   module.grid = grid;
   if (batch >= 0) module.notes["batch"] = str(batch);
@@ -105,10 +132,13 @@ struct Compiled {
   Plan plan;
 };
 
-Compiled finish(Logical logical, const CompileFlags& flags) {
+Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
   logical.manager.run(logical.imported.module, sharded_passes(), logical.context);
-  Plan plan =
-      emit_plan(logical.imported.module, {flags.model.parent_path(), flags.output, "x86-64-v3"});
+  Plan plan = timings.time("emit_plan", [&] {
+    return emit_plan(logical.imported.module,
+                     {flags.model.parent_path(), flags.output, "x86-64-v3"});
+  });
+  for (const PassRun& run : logical.manager.runs()) timings.add(run.name, run.seconds);
   return {std::move(logical), std::move(plan)};
 }
 
@@ -122,19 +152,20 @@ bool can_shrink(const CompileFlags& flags, const Module& module) {
 
 // Compiles for the best grids, one after the other, until a plan holds what the estimate promised;
 // with more and more micro-batches as long as no grid fits.
-Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine) {
+Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings) {
   constexpr std::size_t kTries = 8;
   const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
   for (std::int64_t count = flags.options.micro_batches;; count *= 2) {
-    std::optional<Logical> first = import_and_prepare(flags, count, one);
-    std::vector<GridCandidate> candidates = grid_candidates(first->imported.module, flags, machine);
+    std::optional<Logical> first = import_and_prepare(flags, count, one, timings);
+    std::vector<GridCandidate> candidates = timings.time(
+        "search", [&] { return grid_candidates(first->imported.module, flags, machine); });
     const bool more = can_shrink(flags, first->imported.module);
     for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
-      Logical logical =
-          first ? *std::exchange(first, std::nullopt) : import_and_prepare(flags, count, one);
+      Logical logical = first ? *std::exchange(first, std::nullopt)
+                              : import_and_prepare(flags, count, one, timings);
       logical.imported.module.grid = candidates[i].grid;
       logical.imported.module.notes["machine"] = flags.machine;
-      Compiled compiled = finish(std::move(logical), flags);
+      Compiled compiled = finish(std::move(logical), flags, timings);
       if (predict(compiled.plan, machine).memory_total <= machine.device.memory_bytes) {
         std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(i),
                     candidates.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -176,12 +207,18 @@ void compile_model(const CompileFlags& flags) {
     throw CompileError(
         "--machine", "say for which machine the grid is to be chosen",
         {"`tessera machine` lists presets; or name the grid: --grid data=2,z=1,y=2,x=2"});
+  Timings timings;
   const Machine machine = load_machine(flags.machine.empty() ? "localhost" : flags.machine);
-  const Compiled compiled = searches ? choose_and_compile(flags, machine)
-                                     : finish(import_and_prepare(flags, flags.options.micro_batches,
-                                                                 Grid::parse(flags.grid, "--grid")),
-                                              flags);
-  write_plan(compiled.plan, flags.output, compiled.logical.imported.inline_weights);
+  const Compiled compiled =
+      searches ? choose_and_compile(flags, machine, timings)
+               : finish(import_and_prepare(flags, flags.options.micro_batches,
+                                           Grid::parse(flags.grid, "--grid"), timings),
+                        flags, timings);
+  timings.time("write_plan", [&] {
+    write_plan(compiled.plan, flags.output, compiled.logical.imported.inline_weights);
+    return true;
+  });
+  if (flags.timings) timings.print();
   report(flags, compiled.logical, compiled.plan);
 }
 

@@ -16,6 +16,7 @@ struct CompileFlags {
   // Without a whole --grid the search chooses one for `devices` of `machine`.
   std::string machine, strategy = "auto";
   int devices = 0;
+  bool timings = false;
   bool any_micro_batches = false;  // the search may also choose --micro-batches
   PassOptions options;
 };

@@ -48,6 +48,7 @@ void add_compile(CLI::App& app, CompileFlags& f) {
                "Keep a transposed copy of a lookup table as a parameter of its own");
   app.add_option("--dump-dir", f.dump_dir, "The module after each pass, as text");
   app.add_flag("--remarks", f.remarks, "Print what the compiler decided");
+  app.add_flag("--timings", f.timings, "Print where the compiler's time goes");
   app.add_option("-o,--output", f.output, "The plan's folder")->required();
 }
 
