@@ -14,6 +14,9 @@ bool is_cheap_source(const Op& op) {
   return op.kind == OpKind::Fill || op.kind == OpKind::Iota || op.kind == OpKind::Broadcast;
 }
 
+// Made again late, to be short-lived: it must not join what is done early.
+bool is_again(const Op& op) { return op.attrs.flag(kRecomputed); }
+
 bool is_chain_op(const Op& op) { return family(op.kind) == OpFamily::Elementwise; }
 
 class Grouper {
@@ -75,7 +78,7 @@ class Grouper {
       const std::size_t candidate = group_of_.at(operand->def);
       const StepGroup& group = groups_[candidate];
       if (!group.fused || group.ops.size() >= kLargestGroup ||
-          !same_geometry(*group.ops.back(), op))
+          !same_geometry(*group.ops.back(), op) || is_again(op) != is_again(*group.ops.back()))
         continue;
       const bool fits = std::ranges::all_of(op.operands, [&](const Value* value) {
         const auto own = value->def == nullptr ? group_of_.end() : group_of_.find(value->def);

@@ -120,12 +120,14 @@ class Replay {
     return seconds;
   }
 
+  static bool step_again(const OpView& view) { return view.attrs->flag(kRecomputed); }
+
   void count_flops(const OpView& view, const Work& work, double times) {
     const Uncut operands({view.operands.begin(), view.operands.end()});
     const Uncut results({view.results.begin(), view.results.end()});
     const double flops =
         work_of({view.kind, view.attrs, operands.list, results.list}, plan_.grid).flops;
-    p_.model_flops += times * flops;
+    (step_again(view) ? p_.recomputed_flops : p_.model_flops) += times * flops;
     p_.rank_flops += times * work.flops;
     if (flops > largest_) widest_ = work.dtype;
     largest_ = std::max(largest_, flops);

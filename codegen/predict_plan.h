@@ -26,13 +26,17 @@ struct Prediction {
   double compute = 0, optimizer = 0;
   double communication = 0, exposed = 0;  // all of it; the part with no compute beside it
   std::map<std::string, CollectiveTotal> collectives;  // "all_reduce over x"
-  double model_flops = 0;  // of the uncut program, contractions and attention
-  double rank_flops = 0;   // on one rank; times ranks minus model_flops is repeated work
-  double peak_flops = 0;   // of all ranks, in the dtype of the largest contraction
+  double model_flops = 0;       // of the uncut program, contractions and attention
+  double rank_flops = 0;        // on one rank; times ranks minus model_flops is repeated work
+  double recomputed_flops = 0;  // of model_flops' kind, but done a second time; not in model_flops
+  double peak_flops = 0;        // of all ranks, in the dtype of the largest contraction
   std::map<std::string, double> memory;  // bytes on one rank, by component
   double memory_total = 0;
   std::vector<TimelineEvent> timeline;  // of one micro-batch
 
+  double hidden() const {  // less than this is round-off
+    return communication - exposed > 1e-9 * communication ? communication - exposed : 0;
+  }
   double share_of_peak() const { return seconds > 0 ? model_flops / seconds / peak_flops : 0; }
 };
 

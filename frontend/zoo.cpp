@@ -184,8 +184,10 @@ class Model {
     return w_.node("Squeeze", {w_.integers({value})});
   }
   std::string positions() {
-    if (positions_.empty())
-      positions_ = w_.node("Range", {whole_number(0), whole_number(m_.sequence), whole_number(1)});
+    if (!positions_.empty()) return positions_;
+    const std::string length =
+        w_.node("Gather", {w_.node("Shape", {"input_ids"}), whole_number(1)});
+    positions_ = w_.node("Range", {whole_number(0), length, whole_number(1)});
     return positions_;
   }
 
@@ -278,7 +280,7 @@ class Model {
     if (times == 1) return x;
     const std::string extra = w_.node("Unsqueeze", {x, w_.integers({2})});
     const std::string copies = w_.node("Expand", {extra, w_.integers({1, 1, times, 1, 1})});
-    return w_.node("Reshape", {copies, w_.integers({0, m_.heads, m_.sequence, head_})});
+    return w_.node("Reshape", {copies, w_.integers({0, m_.heads, -1, head_})});
   }
 
   const ZooModel& m_;
@@ -341,9 +343,9 @@ void write_zoo_model(const ZooModel& wanted, const std::filesystem::path& path) 
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.set_name(m.family);
   add_value(*graph.add_input(), "input_ids", onnx::TensorProto::INT64,
-            {{"batch", 0}, {"", m.sequence}});
+            {{"batch", 0}, {"sequence", 0}});
   add_value(*graph.add_output(), "logits", onnx_type(m.dtype),
-            {{"batch", 0}, {"", m.sequence}, {"", m.vocabulary}});
+            {{"batch", 0}, {"sequence", 0}, {"", m.vocabulary}});
   Writer writer(graph, m.dtype, path.filename().string() + ".data");
   Model builder(m, writer);
   m.family == "gpt" ? builder.gpt() : builder.llama();

@@ -26,6 +26,10 @@ struct OptimizerSpec {
 // flag.
 OptimizerSpec parse_optimizer(std::string_view text);
 
+// Which values of the forward pass are made again in the backward pass
+// (passes/logical/recompute_activations.cpp).
+enum class Recompute : std::uint8_t { None, Selective, Block };
+
 struct PassOptions {
   bool train = false;
   std::string loss = "cross_entropy";  // or "output:NAME": a scalar output of the graph
@@ -34,6 +38,9 @@ struct PassOptions {
   OptimizerSpec optimizer;
   double clip_norm = 0;  // 0 = no clipping
   std::int64_t micro_batches = 1;
+  Recompute recompute = Recompute::None;
+  bool regather = false;  // parameters are gathered over z again for the backward pass
+  bool zero1 = false;     // optimizer state is cut over data too (ZeRO stage 1)
 };
 
 struct PassContext {

@@ -27,6 +27,7 @@ std::vector<const Pass*> logical_passes(bool train) {
       "append_loss", "differentiate",
       "append_optimizer",  // the training step, on the logical graph
       "fold_constants", "merge_duplicates", "remove_dead",  //
+      "recompute_activations",                              // what memory asks for
   });
   passes.insert(passes.end(), training.begin(), training.end());
   return passes;

@@ -50,7 +50,10 @@ std::vector<AttrSpec> parse_specs(std::string_view text) {
 const std::array<std::vector<AttrSpec>, kOpCount>& all_specs() {
   static const auto kSpecs = [] {
     std::array<std::vector<AttrSpec>, kOpCount> specs;
-    for (std::size_t i = 0; i < specs.size(); ++i) specs[i] = parse_specs(kRows[i].attrs);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      specs[i] = parse_specs(kRows[i].attrs);
+      specs[i].push_back({kRecomputed, AttrKind::Bool, true});
+    }
     return specs;
   }();
   return kSpecs;

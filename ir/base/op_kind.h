@@ -35,6 +35,9 @@ inline constexpr int kOpCount = 0
 std::string_view mnemonic(OpKind kind);
 OpFamily family(OpKind kind);
 std::span<const AttrSpec> attr_specs(OpKind kind);
+
+// Every op may carry it: it does again in the backward pass what the forward pass did.
+inline constexpr std::string_view kRecomputed = "recomputed";
 std::optional<OpKind> op_named(std::string_view mnemonic);
 
 }  // namespace tessera

@@ -33,6 +33,7 @@ class Chooser {
     for (const auto& [id, color] : layout_.colors) assign_color(id, color);
     assign_contractions();
     type_arguments();
+    cut_updates();
   }
 
  private:
@@ -185,9 +186,34 @@ class Chooser {
     if (found == states.end() || found->second.shape != type.shape) return;
     type.cuts = found->second.cuts;
     const AxisId data = module_.grid.find("data");
+    if (data < 0 || module_.grid.size(data) == 1) return;
     const bool accumulates = name.ends_with(".grad") && module_.micro_batches > 1;
-    if (accumulates && data >= 0 && module_.grid.size(data) > 1)
-      type.partial = {ReduceOp::Sum, {data}};
+    if (accumulates) type.partial = {ReduceOp::Sum, {data}};
+    if (!accumulates && context_.options.zero1 && arg.kind == ArgKind::State)
+      cut_over(type, module_.grid, data);
+  }
+
+  // ZeRO-1: what reads a gradient works on the part whose optimizer state it holds, so that
+  // gradients are reduce-scattered over data, and new parameters gathered.
+  void cut_updates() {
+    const AxisId data = module_.grid.find("data");
+    Func* update = module_.find("update");
+    if (!context_.options.zero1 || update == nullptr || data < 0 || module_.grid.size(data) == 1)
+      return;
+    for (const auto& op : update->ops()) {
+      for (std::size_t i = 0; i < op->operands.size() && !op->loops; ++i) {
+        const Value* grad = op->operand(i);
+        if (grad->def != nullptr || !grad->name.ends_with(".grad")) continue;
+        Type part = grad->type;
+        if (!part.partial.axes.empty()) cut_over(part, module_.grid, data);
+        const IndexMap map = index_map(*op);
+        LoopAxes loops;
+        for (std::size_t d = 0; d < part.rank(); ++d) {
+          if (!part.cuts[d].empty()) loops[map.operands[i][d]] = part.cuts[d];
+        }
+        op->loops = std::move(loops);
+      }
+    }
   }
 
   Module& module_;

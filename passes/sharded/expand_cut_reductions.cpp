@@ -26,10 +26,14 @@ bool cuts_expandable_loop(const Op& op) {
 
 void expand(Module& module, Op& op) {
   Builder builder(module, op);
+  const auto before = op.place == op.func->ops().begin() ? op.place : std::prev(op.place);
   builder.set_name(op.result()->name);
   const std::vector<Value*> replacements = op_def(op.kind).expand(builder, op);
   TESSERA_CHECK(replacements.size() == op.results.size(), "expansion of ", mnemonic(op.kind),
                 " lacks results");
+  if (op.attrs.flag(kRecomputed)) {
+    for (auto it = std::next(before); it != op.place; ++it) (*it)->attrs.set(kRecomputed, true);
+  }
   for (std::size_t i = 0; i < replacements.size(); ++i)
     op.func->replace_all_uses(op.result(i), replacements[i]);
   op.func->erase(&op);

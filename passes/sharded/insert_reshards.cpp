@@ -13,6 +13,7 @@
 // differently cut gradients become one small all_reduce).
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/base/text.h"
 #include "ir/op_def.h"
@@ -31,7 +32,11 @@ class Resharder {
 
   void run() {
     func_.erase_unused_ops();  // expansions leave some
-    for (auto it = func_.ops().begin(); it != func_.ops().end(); ++it) type_op(**it);
+    const Op* loss = context_.options.regather ? last_forward_op() : nullptr;
+    for (auto it = func_.ops().begin(); it != func_.ops().end(); ++it) {
+      type_op(**it);
+      if (it->get() == loss) forget_gathered();
+    }
     for (FuncResult& result : func_.results) {
       Type type = result.value->type;
       type.partial = {};
@@ -47,6 +52,25 @@ class Resharder {
     return op->kind == OpKind::Fill || op->kind == OpKind::Iota || op->kind == OpKind::Constant ||
            (op->kind == OpKind::Broadcast && op->operand(0)->type.rank() == 0 &&
             op->operand(0)->type.partial.axes.empty());
+  }
+
+  // The op that makes the loss; null in functions without one.
+  const Op* last_forward_op() const {
+    const auto note = module_.notes.find("loss");
+    if (func_.name() != "micro" || note == module_.notes.end()) return nullptr;
+    const auto found = std::ranges::find(func_.results, note->second, &FuncResult::name);
+    return found == func_.results.end() ? nullptr : found->value->def;
+  }
+
+  // The backward pass gathers again what the forward pass has gathered, instead of keeping it.
+  void forget_gathered() {
+    const auto bytes = [&](const Value* v) { return largest_local_bytes(v->type, module_.grid); };
+    for (auto& [value, versions] : versions_) {
+      std::int64_t least = bytes(value);
+      for (const Value* version : versions) least = std::min(least, bytes(version));
+      if (std::erase_if(versions, [&](const Value* v) { return bytes(v) > least; }) > 0)
+        forgotten_.insert(value);
+    }
   }
 
   void type_op(Op& op) {
@@ -140,7 +164,9 @@ class Resharder {
         least = bytes;
       }
     }
-    return func_.insert(where, OpKind::Reshard, {best}, {}, {type}, str(value->name, ".r"))
+    AttrList attrs;
+    if (forgotten_.contains(value)) attrs.set(kRecomputed, true);
+    return func_.insert(where, OpKind::Reshard, {best}, attrs, {type}, str(value->name, ".r"))
         ->result();
   }
 
@@ -164,6 +190,7 @@ class Resharder {
   Func& func_;
   PassContext& context_;
   std::unordered_map<const Value*, std::vector<Value*>> versions_;
+  std::unordered_set<const Value*> forgotten_;  // gathered again in the backward pass
 };
 
 }  // namespace

@@ -153,14 +153,15 @@ int group_parts(std::int64_t groups, std::int64_t queries, int parts) {
   return best;
 }
 
-void cut_over_z(Type& type, const Grid& grid) {
-  const AxisId z = grid.find("z");
-  if (z < 0 || grid.size(z) == 1 || type.rank() < 2) return;
+void cut_over_z(Type& type, const Grid& grid) { cut_over(type, grid, grid.find("z")); }
+
+void cut_over(Type& type, const Grid& grid, AxisId axis) {
+  if (axis < 0 || grid.size(axis) == 1 || type.rank() < 2) return;
   std::size_t best = 0;
   double best_waste = 0;
   for (std::size_t d = 0; d < type.rank(); ++d) {
     const std::int64_t local = largest_local_size(type.shape[d], type.cuts[d], grid);
-    const std::int64_t parts = grid.size(z);
+    const std::int64_t parts = grid.size(axis);
     const std::int64_t padded = (local + parts - 1) / parts * parts;
     const double waste =
         static_cast<double>(padded) / static_cast<double>(std::max<std::int64_t>(local, 1));
@@ -169,7 +170,7 @@ void cut_over_z(Type& type, const Grid& grid) {
       best_waste = waste;
     }
   }
-  type.cuts[best].push_back(z);
+  type.cuts[best].push_back(axis);
 }
 
 }  // namespace tessera

@@ -65,5 +65,7 @@ int group_parts(std::int64_t groups, std::int64_t queries, int parts);
 // Storage of a parameter: z cuts the outermost dimension that it divides, else the one that it
 // divides least unevenly.
 void cut_over_z(Type& type, const Grid& grid);
+// The same for any axis: of optimizer state over data (ZeRO-1).
+void cut_over(Type& type, const Grid& grid, AxisId axis);
 
 }  // namespace tessera

@@ -48,6 +48,7 @@ void lower(Op& reshard, const Grid& grid) {
     Op* op = func.insert(reshard.place, move.kind, {value}, attrs_of(move), {move.result},
                          str(base, ".", suffix(move.kind)));
     op->origin = reshard.origin;
+    if (reshard.attrs.flag(kRecomputed)) op->attrs.set(kRecomputed, true);
     value = op->result();
   }
   func.replace_all_uses(reshard.result(), value);

@@ -26,7 +26,7 @@ ClassAxes voted_axes(const Module& module, const DimClasses& classes) {
       }
     }
     for (const auto& op : func->ops()) {
-      if (!op->loops) continue;
+      if (!op->loops || func->name() == "update") continue;  // storage says nothing of use
       const IndexMap map = index_map(*op);
       for (const auto& [loop, axes] : *op->loops) {
         if (!axes.empty()) ++votes[classes.of_loop(*op, map, loop)][axes];
@@ -48,12 +48,21 @@ class Follower {
     for (const Arg& arg : func.args()) cuts_[arg.value.get()] = arg.value->type.cuts;
   }
 
-  LoopAxes follow(const Op& op, const IndexMap& map) const {
+  // `finest_first`: the operand that is cut most decides (optimizer state); else the first one.
+  LoopAxes follow(const Op& op, const IndexMap& map, bool finest_first) const {
     LoopAxes loops;
     Axes used;
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // (axes, operand)
     for (std::size_t i = 0; i < map.operands.size(); ++i) {
       const auto known = cuts_.find(op.operands[i]);
       if (known == cuts_.end()) continue;
+      std::size_t count = 0;
+      for (const Axes& axes : known->second) count += axes.size();
+      order.emplace_back(finest_first ? count : 0, i);
+    }
+    std::ranges::stable_sort(order, std::greater<>(), &std::pair<std::size_t, std::size_t>::first);
+    for (const auto& [count, i] : order) {
+      const auto known = cuts_.find(op.operands[i]);
       for (std::size_t d = 0; d < map.operands[i].size(); ++d) {
         const char loop = map.operands[i][d];
         const Axes& axes = known->second[d];
@@ -94,8 +103,10 @@ bool propagate_shardings(Module& module, PassContext&) {
     for (const auto& op : func->ops()) {
       const IndexMap map = index_map(*op);
       if (!op->loops) {
-        const bool follows = func->name() == "update" || accumulates_state(*func, *op);
-        op->loops = follows ? follower.follow(*op, map) : assign_loops(*op, map, classes, axes);
+        const bool update = func->name() == "update";
+        const bool follows = update || accumulates_state(*func, *op);
+        op->loops =
+            follows ? follower.follow(*op, map, update) : assign_loops(*op, map, classes, axes);
         changed = true;
       }
       follower.record(*op, map);

@@ -24,7 +24,7 @@ std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, std::int64_t m
   const Scratch scratch;
   CompileFlags flags;
   flags.model = scratch / "model.onnx";
-  flags.bind = {str("batch=", batch)};
+  flags.bind = {str("batch=", batch, ",sequence=", zoo.sequence)};
   flags.options.micro_batches = micro_batches;
   flags.train = flags.quiet = true;
   flags.output = scratch / "plan";
@@ -32,6 +32,7 @@ std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, std::int64_t m
   ImportOptions import;
   import.model = flags.model;
   import.bindings["batch"] = batch / micro_batches;
+  import.bindings["sequence"] = zoo.sequence;
   Module module = import_onnx(import).module;
   PassContext context;
   context.options.train = true;
@@ -96,7 +97,7 @@ TEST(Search, PlansForChosenGridsRun) {
   for (const int devices : {1, 4, 6}) {
     CompileFlags flags;
     flags.model = scratch / "m.onnx";
-    flags.bind = {"batch=6"};
+    flags.bind = {"batch=6,sequence=12"};
     flags.train = flags.quiet = true;
     flags.machine = "localhost";
     flags.devices = devices;
@@ -125,7 +126,7 @@ TEST(Search, RefusalsSayWhatToChange) {
   const auto says = [&](auto change) {
     CompileFlags flags;
     flags.model = scratch / "m.onnx";
-    flags.bind = {"batch=4"};
+    flags.bind = {"batch=4,sequence=16"};
     flags.train = flags.quiet = true;
     flags.machine = "perlmutter";
     flags.devices = 8;

@@ -104,6 +104,8 @@ TEST_P(PassLaws, EveryDumpParsesBackToItself) {
       fs::temp_directory_path() / str("tessera-dumps-", ::getpid(), "-", GetParam());
   fs::create_directories(folder);
   PassContext context;
+  context.options.recompute = Recompute::Block;
+  context.options.regather = context.options.zero1 = true;
   PassManager manager({folder, true});
   manager.dump(loaded.imported.module, "import");
   manager.run(loaded.imported.module, tessera::pipeline(true), context);

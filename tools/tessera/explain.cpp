@@ -50,7 +50,7 @@ void print(const Plan& plan, const Machine& machine, const Prediction& p) {
   line("compute", seconds_text(p.compute), percent(p.compute, p.seconds));
   line("optimizer", seconds_text(p.optimizer), percent(p.optimizer, p.seconds));
   line("exposed communication", seconds_text(p.exposed), percent(p.exposed, p.seconds));
-  line("hidden communication", seconds_text(p.communication - p.exposed));
+  line("hidden communication", seconds_text(p.hidden()));
   if (!p.collectives.empty()) std::printf("\ncollectives of a step, on one rank\n");
   std::vector<std::pair<std::string, CollectiveTotal>> rows(p.collectives.begin(),
                                                             p.collectives.end());
@@ -62,7 +62,9 @@ void print(const Plan& plan, const Machine& machine, const Prediction& p) {
   line("model", flops_text(p.model_flops / p.seconds),
        str(percent(p.share_of_peak(), 1), " of peak"));
   line("repeated on several ranks",
-       percent(p.rank_flops * plan.grid.ranks() - p.model_flops, p.model_flops));
+       percent(p.rank_flops * plan.grid.ranks() - p.model_flops - p.recomputed_flops,
+               p.model_flops));
+  line("made again (recompute)", percent(p.recomputed_flops, p.model_flops));
   std::printf("\nmemory of a rank\n");
   for (const auto& [name, bytes] : p.memory) line(name, bytes_text(bytes));
   line("total", bytes_text(p.memory_total),
@@ -87,6 +89,7 @@ Json to_json(const Plan& plan, const Machine& machine, const Prediction& p) {
           {"exposed_communication_seconds", p.exposed},
           {"collectives", collectives},
           {"model_flops", p.model_flops},
+          {"recomputed_flops", p.recomputed_flops},
           {"share_of_peak", p.share_of_peak()},
           {"memory_bytes", p.memory},
           {"memory_total_bytes", p.memory_total},

@@ -6,6 +6,7 @@
 #include "ir/base/diag.h"
 #include "passes/cost/machine.h"
 #include "tools/guarded.h"
+#include "tools/memory_options.h"
 #include "tools/tessera/calibrate.h"
 #include "tools/tessera/compile.h"
 #include "tools/tessera/explain.h"
@@ -42,6 +43,7 @@ void add_compile(CLI::App& app, CompileFlags& f) {
          },
          "Micro-batches a step (default: 1, or as many as make a grid fit)")
       ->check(CLI::PositiveNumber);
+  add_memory_options(app, f.options);
   app.add_option("--freeze", f.freeze, "Parameters to keep fixed (regular expression)");
   app.add_option("--trainable", f.trainable, "Initializers to train (regular expression)");
   app.add_flag("--no-retie{false}", f.retie,
@@ -60,7 +62,8 @@ void add_zoo(CLI::App& app, ZooModel& m, std::string& dtype, std::filesystem::pa
   app.add_option("--kv-heads", m.kv_heads, "Key and value heads (llama)");
   app.add_option("--mlp", m.mlp, "Hidden size of the MLP");
   app.add_option("--vocab", m.vocabulary, "Vocabulary");
-  app.add_option("--sequence", m.sequence, "Tokens of a sample");
+  app.add_option("--sequence", m.sequence,
+                 "Most tokens of a sample (bind the dimension 'sequence' to a size up to it)");
   app.add_option("--dtype", dtype, "f32, bf16 or f16")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   app.add_option("-o,--output", output, "The ONNX file")->required();

@@ -1,0 +1,25 @@
+// Flags that trade time for memory, for every tool that runs passes.
+#pragma once
+#include <map>
+#include <string>
+
+#include "passes/pass.h"
+#include "tools/guarded.h"
+
+namespace tessera {
+
+inline void add_memory_options(CLI::App& app, PassOptions& options) {
+  app.add_option("--recompute", options.recompute,
+                 "What the backward pass makes again instead of keeping it: none; selective (all "
+                 "but contractions); block (all but the residual stream between blocks)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Recompute>{{"none", Recompute::None},
+                                           {"selective", Recompute::Selective},
+                                           {"block", Recompute::Block}}));
+  app.add_flag(
+      "--regather", options.regather,
+      "Gather for the backward pass again what the forward pass gathered (parameters over z)");
+  app.add_flag("--zero1", options.zero1, "Cut optimizer state over data too");
+}
+
+}  // namespace tessera
