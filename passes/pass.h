@@ -40,7 +40,11 @@ struct PassOptions {
   std::int64_t micro_batches = 1;
   Recompute recompute = Recompute::None;
   bool regather = false;  // parameters are gathered over z again for the backward pass
-  bool zero1 = false;     // optimizer state is cut over data too (ZeRO stage 1)
+  // Where the 4D algorithm copies activations over y (the residual stream), their tokens are cut
+  // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
+  // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.
+  bool scatter_tokens = false, scatter_features = false;
+  bool zero1 = false;  // optimizer state is cut over data too (ZeRO stage 1)
 };
 
 struct PassContext {

@@ -31,8 +31,10 @@ class Chooser {
     for (const ClassId id : layout_.batch) axes_[id] = batch_axes_;
     for (const ClassId id : layout_.vocabulary) axes_[id] = concatenated(y_, x_);
     for (const auto& [id, color] : layout_.colors) assign_color(id, color);
+    offer_spare_axes();
     assign_contractions();
     type_arguments();
+    if (!spare_.empty()) assign_others();
     cut_updates();
   }
 
@@ -126,9 +128,32 @@ class Chooser {
                            op->kind == OpKind::CrossEntropy || op->kind == OpKind::CrossEntropyGrad;
       if (!matters) continue;
       const IndexMap map = index_map(*op);
-      LoopAxes loops = assign_loops(*op, map, layout_.classes, axes_);
+      LoopAxes loops = assign_loops(*op, map, layout_.classes, axes_, spare_);
       cut_second_dimension(*op, map, loops);
       op->loops = std::move(loops);
+    }
+  }
+
+  // Axes that a class takes where an op leaves them unused.
+  void offer_spare_axes() {
+    if (context_.options.scatter_tokens && !y_.empty()) {
+      for (const ClassId id : layout_.tokens) {
+        if (!axes_.contains(id)) spare_[id] = y_;
+      }
+    }
+    if (!context_.options.scatter_features || x_.empty()) return;
+    for (const auto& [id, color] : layout_.colors) {
+      if (color == Color::Y &&
+          layout_.takes_spare(id, module_.grid.size(y_), module_.grid.size(x_)))
+        spare_[id] = x_;
+    }
+  }
+
+  // With spare axes elementwise ops and norms do not always follow the majority.
+  void assign_others() {
+    for (const auto& op : func_.ops()) {
+      if (op->loops || accumulates_state(func_, *op)) continue;
+      op->loops = assign_loops(*op, index_map(*op), layout_.classes, axes_, spare_);
     }
   }
 
@@ -221,7 +246,7 @@ class Chooser {
   Func& func_;
   const Layout layout_;
   Axes batch_axes_, y_, x_;
-  ClassAxes axes_;
+  ClassAxes axes_, spare_;
 };
 
 }  // namespace

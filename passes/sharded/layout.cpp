@@ -27,7 +27,7 @@ Layout::Layout(const Module& module) : classes(module), func_(*body_of(module)) 
   color_layers();
 }
 
-// The leading dimension of the inputs.
+// The leading dimension of the inputs; the one after it counts tokens.
 void Layout::find_batch(const Module& module) {
   const Value* primary =
       func_.find_arg(module.notes.contains("labels") ? module.notes.at("labels") : "");
@@ -40,8 +40,10 @@ void Layout::find_batch(const Module& module) {
   for (const Arg& arg : func_.args()) {
     const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 &&
                       arg.value->type.shape[0] == batch_size;
-    if (same && !classes.is_whole(classes.of(arg.value.get(), 0)))
-      batch.insert(classes.of(arg.value.get(), 0));
+    if (!same || classes.is_whole(classes.of(arg.value.get(), 0))) continue;
+    batch.insert(classes.of(arg.value.get(), 0));
+    if (arg.value->type.rank() >= 2 && arg.value->type.shape[1] > 1)
+      tokens.insert(classes.of(arg.value.get(), 1));
   }
 }
 
@@ -139,6 +141,28 @@ void Layout::color_layers() {
     }
     if (!out) paint(linear->output, other(*in));
   }
+}
+
+bool Layout::takes_spare(ClassId id, int parts, int more) const {
+  const auto found = heads.find(id);
+  if (found == heads.end()) return true;
+  const auto [groups, queries] = found->second;
+  const int f = group_parts(classes.size(groups), classes.size(queries), parts);
+  const auto pieces = [](std::int64_t size, std::int64_t count) {
+    return (size + count - 1) / count;
+  };
+  const std::int64_t by_groups = pieces(classes.size(groups), std::int64_t{f} * more) *
+                                 pieces(classes.size(queries), parts / f);
+  const std::int64_t by_queries = pieces(classes.size(groups), f) *
+                                  pieces(classes.size(queries), std::int64_t{parts} / f * more);
+  return (id == groups) == (by_groups <= by_queries);
+}
+
+bool accumulates_state(const Func& func, const Op& op) {
+  return std::ranges::any_of(op.operands, [&](const Value* operand) {
+    return operand->def == nullptr && func.arg_of(operand).kind == ArgKind::State &&
+           operand->type.shape == op.results[0]->type.shape;
+  });
 }
 
 int group_parts(std::int64_t groups, std::int64_t queries, int parts) {

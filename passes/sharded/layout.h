@@ -5,6 +5,7 @@
 //   linear layers  contraction over x and output over y, or the reverse: a two-colouring of the
 //                  feature classes, so that the output of one layer is cut as the next one reads it
 //   heads          the output split of the projection, groups before the queries of a group
+//   tokens         not at all, or over y where activations would be copied over y
 //   vocabulary     over y and x together: the head gathers hidden and never all-reduces logits
 #pragma once
 #include <map>
@@ -39,10 +40,13 @@ class Layout {
   explicit Layout(const Module& module);  // the module must have a body
 
   std::optional<Linear> as_linear(Op& op) const;
+  // Of grouped heads, whether groups or queries are cut further by `more` devices after `parts` cut
+  // both; other classes always are.
+  bool takes_spare(ClassId id, int parts, int more) const;
 
   const DimClasses classes;
   std::int64_t batch_size = -1;
-  std::set<ClassId> batch, vocabulary;
+  std::set<ClassId> batch, tokens, vocabulary;
   // Either class of a pair -> (groups, queries of a group).
   std::map<ClassId, std::pair<ClassId, ClassId>> heads;
   std::map<ClassId, Color> colors;
@@ -61,6 +65,9 @@ class Layout {
 // Of `parts` devices for grouped heads, how many cut the groups; the rest cut the queries of a
 // group, so that the largest piece is smallest.
 int group_parts(std::int64_t groups, std::int64_t queries, int parts);
+
+// Whether the op adds to a state of the function's: it then works on what is stored.
+bool accumulates_state(const Func& func, const Op& op);
 
 // Storage of a parameter: z cuts the outermost dimension that it divides, else the one that it
 // divides least unevenly.

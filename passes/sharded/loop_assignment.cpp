@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-LoopAxes resolve_loops(const IndexMap& map, const LoopAxes& wanted) {
+LoopAxes resolve_loops(const IndexMap& map, const LoopAxes& wanted, const LoopAxes& spare) {
   std::string order = map.results.empty() ? "" : map.results[0];
   for (char loop : map.loops()) {
     if (order.find(loop) == std::string::npos) order += loop;
@@ -29,17 +29,26 @@ LoopAxes resolve_loops(const IndexMap& map, const LoopAxes& wanted) {
     used = concatenated(std::move(used), own);
     loops[loop] = std::move(own);
   }
+  for (char loop : order) {
+    const auto found = spare.find(loop);
+    if (found == spare.end() || map.is_whole(loop)) continue;
+    const Axes own = loops.contains(loop) ? loops.at(loop) : Axes{};
+    if (own != axes_of(loop) || intersects(used, found->second)) continue;
+    loops[loop] = concatenated(own, found->second);
+    used = concatenated(std::move(used), found->second);
+  }
   return loops;
 }
 
 LoopAxes assign_loops(const Op& op, const IndexMap& map, const DimClasses& classes,
-                      const ClassAxes& axes) {
-  LoopAxes wanted;
+                      const ClassAxes& axes, const ClassAxes& spare) {
+  LoopAxes wanted, more;
   for (char loop : map.loops()) {
-    const auto found = axes.find(classes.of_loop(op, map, loop));
-    if (found != axes.end()) wanted[loop] = found->second;
+    const ClassId id = classes.of_loop(op, map, loop);
+    if (const auto found = axes.find(id); found != axes.end()) wanted[loop] = found->second;
+    if (const auto found = spare.find(id); found != spare.end()) more[loop] = found->second;
   }
-  return resolve_loops(map, wanted);
+  return resolve_loops(map, wanted, more);
 }
 
 std::vector<Axes> cuts_of(const std::string& term, const LoopAxes& loops) {

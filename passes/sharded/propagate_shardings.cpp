@@ -10,6 +10,7 @@
 
 #include "ir/op_def.h"
 #include "passes/pass.h"
+#include "passes/sharded/layout.h"
 #include "passes/sharded/loop_assignment.h"
 
 namespace tessera {
@@ -84,13 +85,6 @@ class Follower {
  private:
   std::map<const Value*, std::vector<Axes>> cuts_;
 };
-
-bool accumulates_state(const Func& func, const Op& op) {
-  return std::ranges::any_of(op.operands, [&](const Value* operand) {
-    return operand->def == nullptr && func.arg_of(operand).kind == ArgKind::State &&
-           operand->type.shape == op.results[0]->type.shape;
-  });
-}
 
 }  // namespace
 
