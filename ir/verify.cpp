@@ -61,6 +61,7 @@ class Verifier {
   }
 
   void check_func(const Func& func) {
+    const std::string place = str("@", func.name());
     std::unordered_set<const Value*> defined;
     for (const Arg& arg : func.args()) {
       defined.insert(arg.value.get());
@@ -76,7 +77,7 @@ class Verifier {
       }
       for (const auto& result : op->results) {
         defined.insert(result.get());
-        check_type(op->location.empty() ? str("@", func.name()) : op->location, *result);
+        check_type(op->location.empty() ? place : op->location, *result);
       }
       check_op(*op);
     }

@@ -17,13 +17,13 @@ inline void add_memory_options(CLI::App& app, PassOptions& options) {
                                            {"selective", Recompute::Selective},
                                            {"block", Recompute::Block}}));
   app.add_flag(
-      "--regather", options.regather,
+      "--regather,!--no-regather", options.regather,
       "Gather for the backward pass again what the forward pass gathered (parameters over z)");
-  app.add_flag("--scatter-tokens", options.scatter_tokens,
+  app.add_flag("--scatter-tokens,!--no-scatter-tokens", options.scatter_tokens,
                "Cut the tokens of the residual stream over y instead of copying them");
-  app.add_flag("--scatter-features", options.scatter_features,
+  app.add_flag("--scatter-features,!--no-scatter-features", options.scatter_features,
                "Cut heads and MLP features over x instead of copying them");
-  app.add_flag("--zero1", options.zero1, "Cut optimizer state over data too");
+  app.add_flag("--zero1,!--no-zero1", options.zero1, "Cut optimizer state over data too");
 }
 
 }  // namespace tessera

@@ -1,31 +1,53 @@
 // The only string helpers: str(a, b, ...) concatenates, join(range, sep) lists, split is its
 // inverse.
 #pragma once
+#include <charconv>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace tessera {
 
+// As a stream would print it; streams themselves are slow, and names are made by the million.
+template <class T>
+void append(std::string& text, const T& value) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    text += std::string_view(value);
+  } else if constexpr (std::is_same_v<T, char>) {
+    text += value;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    text += value ? '1' : '0';
+  } else if constexpr (std::is_integral_v<T> && sizeof(T) >= sizeof(short)) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    text.append(digits, end);
+  } else {
+    std::ostringstream out;
+    out << value;
+    text += out.str();
+  }
+}
+
 template <class... Args>
 std::string str(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return out.str();
+  std::string text;
+  (append(text, args), ...);
+  return text;
 }
 
 // "a, b, c" of any range whose elements stream; `show` maps an element to what is printed.
 template <class Range, class Show>
 std::string join(const Range& range, std::string_view separator, Show show) {
-  std::ostringstream out;
+  std::string text;
   bool first = true;
   for (const auto& element : range) {
-    if (!first) out << separator;
+    if (!first) text += separator;
     first = false;
-    out << show(element);
+    append(text, show(element));
   }
-  return out.str();
+  return text;
 }
 
 template <class Range>

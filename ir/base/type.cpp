@@ -55,8 +55,10 @@ Shape largest_local_shape(const Type& type, const Grid& grid) {
 }
 
 std::int64_t largest_local_bytes(const Type& type, const Grid& grid) {
-  return elements(largest_local_shape(type, grid)) *
-         static_cast<std::int64_t>(byte_size(type.dtype));
+  auto bytes = static_cast<std::int64_t>(byte_size(type.dtype));
+  for (std::size_t i = 0; i < type.rank(); ++i)
+    bytes *= largest_local_size(type.shape[i], type.cuts[i], grid);
+  return bytes;
 }
 
 std::string to_text(const Type& type, const Grid& grid) {

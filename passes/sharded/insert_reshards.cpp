@@ -41,7 +41,10 @@ class Resharder {
       Type type = result.value->type;
       type.partial = {};
       if (result.updates) type = func_.find_arg(result.name)->type;
-      result.value = version(result.value, type, func_.ops().end(), "");
+      // At once: the gradient that a rank has made is larger than what it keeps of it.
+      Op* def = result.value->def;
+      const auto where = def == nullptr ? func_.ops().end() : std::next(def->place);
+      result.value = version(result.value, type, where, "");
     }
     func_.erase_unused_ops();  // sources that were made again
   }

@@ -143,19 +143,24 @@ void Layout::color_layers() {
   }
 }
 
+bool spare_cuts_groups(std::int64_t groups, std::int64_t queries, int parts, int more) {
+  const int f = group_parts(groups, queries, parts);
+  const auto pieces = [](std::int64_t size, std::int64_t count) {
+    return (size + count - 1) / count;
+  };
+  const std::int64_t by_groups =
+      pieces(groups, std::int64_t{f} * more) * pieces(queries, parts / f);
+  const std::int64_t by_queries =
+      pieces(groups, f) * pieces(queries, std::int64_t{parts} / f * more);
+  return by_groups <= by_queries;
+}
+
 bool Layout::takes_spare(ClassId id, int parts, int more) const {
   const auto found = heads.find(id);
   if (found == heads.end()) return true;
   const auto [groups, queries] = found->second;
-  const int f = group_parts(classes.size(groups), classes.size(queries), parts);
-  const auto pieces = [](std::int64_t size, std::int64_t count) {
-    return (size + count - 1) / count;
-  };
-  const std::int64_t by_groups = pieces(classes.size(groups), std::int64_t{f} * more) *
-                                 pieces(classes.size(queries), parts / f);
-  const std::int64_t by_queries = pieces(classes.size(groups), f) *
-                                  pieces(classes.size(queries), std::int64_t{parts} / f * more);
-  return (id == groups) == (by_groups <= by_queries);
+  return (id == groups) ==
+         spare_cuts_groups(classes.size(groups), classes.size(queries), parts, more);
 }
 
 bool accumulates_state(const Func& func, const Op& op) {

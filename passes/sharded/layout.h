@@ -66,6 +66,9 @@ class Layout {
 // group, so that the largest piece is smallest.
 int group_parts(std::int64_t groups, std::int64_t queries, int parts);
 
+// Of `more` devices after `parts` cut both: whether they cut the groups, else the queries of one.
+bool spare_cuts_groups(std::int64_t groups, std::int64_t queries, int parts, int more);
+
 // Whether the op adds to a state of the function's: it then works on what is stored.
 bool accumulates_state(const Func& func, const Op& op);
 

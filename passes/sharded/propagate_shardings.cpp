@@ -7,6 +7,7 @@
 // point. In @update, and where state is accumulated, operands are cut as they are stored and the op
 // follows them.
 #include <algorithm>
+#include <utility>
 
 #include "ir/op_def.h"
 #include "passes/pass.h"
@@ -40,6 +41,25 @@ ClassAxes voted_axes(const Module& module, const DimClasses& classes) {
         std::ranges::max_element(counts, {}, [](const auto& item) { return item.second; })->first;
   }
   return axes;
+}
+
+// Tokens, and features over x, are cut only where an op leaves the axes unused.
+ClassAxes take_spare(const Module& module, const PassOptions& options, ClassAxes& axes) {
+  ClassAxes spare;
+  if (!options.scatter_tokens && !options.scatter_features) return spare;
+  const Layout layout(module);
+  for (auto& [id, own] : axes) {
+    const auto color = layout.colors.find(id);
+    if (layout.tokens.contains(id) && color == layout.colors.end()) {
+      spare[id] = std::exchange(own, {});
+    } else if (color != layout.colors.end() && color->second == Color::Y) {
+      const auto over_x = std::ranges::find_if(
+          own, [&](AxisId axis) { return module.grid.name(axis).starts_with("x"); });
+      spare[id] = Axes(over_x, own.end());
+      own.erase(over_x, own.end());
+    }
+  }
+  return spare;
 }
 
 // Loops as the operands that are known to be cut have them.
@@ -88,9 +108,10 @@ class Follower {
 
 }  // namespace
 
-bool propagate_shardings(Module& module, PassContext&) {
+bool propagate_shardings(Module& module, PassContext& context) {
   const DimClasses classes(module);
-  const ClassAxes axes = voted_axes(module, classes);
+  ClassAxes axes = voted_axes(module, classes);
+  const ClassAxes spare = take_spare(module, context.options, axes);
   bool changed = false;
   for (const auto& func : module.funcs()) {
     Follower follower(*func);
@@ -99,8 +120,8 @@ bool propagate_shardings(Module& module, PassContext&) {
       if (!op->loops) {
         const bool update = func->name() == "update";
         const bool follows = update || accumulates_state(*func, *op);
-        op->loops =
-            follows ? follower.follow(*op, map, update) : assign_loops(*op, map, classes, axes);
+        op->loops = follows ? follower.follow(*op, map, update)
+                            : assign_loops(*op, map, classes, axes, spare);
         changed = true;
       }
       follower.record(*op, map);

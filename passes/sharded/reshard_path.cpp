@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <unordered_map>
 
 #include "ir/base/text.h"
 
@@ -162,6 +163,24 @@ ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid)
     if (path.moves.empty() || !join_moves(path.moves.back(), move)) path.moves.push_back(move);
   }
   return path;
+}
+
+const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid) {
+  static thread_local std::unordered_map<std::string, std::vector<ReshardMove>> known;
+  std::string key;
+  const auto add = [&](const Axes& axes) {
+    for (const AxisId axis : axes) key += static_cast<char>('0' + axis);
+    key += ',';
+  };
+  for (AxisId axis = 0; axis < grid.axis_count(); ++axis) key += grid.size(axis) > 1 ? '+' : '-';
+  for (const Type* type : {&from, &to}) {
+    for (const Axes& axes : type->cuts) add(axes);
+    add(type->partial.axes);
+    key += static_cast<char>('0' + static_cast<int>(type->partial.op));
+  }
+  const auto [found, fresh] = known.try_emplace(std::move(key));
+  if (fresh) found->second = cheapest_reshard(from, to, grid).moves;
+  return found->second;
 }
 
 }  // namespace tessera

@@ -1,4 +1,6 @@
 // The search's estimate of a grid against the replay of the plan that is compiled for it.
+#include "passes/search/search.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +9,6 @@
 #include "frontend/zoo.h"
 #include "ir/base/file.h"
 #include "passes/pass_manager.h"
-#include "passes/search/grid_search.h"
 #include "test/support/compile.h"
 
 namespace tessera::test {
@@ -15,12 +16,13 @@ namespace {
 
 struct Row {
   std::string grid;
-  GridEstimate estimate;
+  Estimate estimate;
   Prediction replay;
 };
 
-std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, std::int64_t micro_batches,
+std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, const Choice& choice,
                          const Machine& machine, int devices) {
+  const std::int64_t micro_batches = choice.micro_batches;
   const Scratch scratch;
   CompileFlags flags;
   flags.model = scratch / "model.onnx";
@@ -31,20 +33,30 @@ std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, std::int64_t m
   write_zoo_model(zoo, flags.model);
   ImportOptions import;
   import.model = flags.model;
-  import.bindings["batch"] = batch / micro_batches;
+  import.bindings["batch"] = batch;
   import.bindings["sequence"] = zoo.sequence;
   Module module = import_onnx(import).module;
   PassContext context;
   context.options.train = true;
-  context.options.micro_batches = micro_batches;
   PassManager({{}, false}).run(module, logical_passes(true), context);
-  const GridModel model(module, machine);
+  const StepModel model(module, machine);
+  SearchSpace space;
+  space.strategy = strategy_named("axonn");
+  space.devices = devices;
+  space.memory_bytes = 1e18;
+  space.micro_batches = micro_batches;
+  space.recompute = choice.recompute;
+  space.regather = choice.regather;
+  space.zero1 = choice.zero1;
+  space.tokens = choice.scatter_tokens;
+  space.features = choice.scatter_features;
   std::vector<Row> rows;
-  for (const GridCandidate& c :
-       search_grids(model, machine, pattern_of_strategy("auto"), devices)) {
-    flags.grid = c.grid.text();
+  for (const Candidate& c : search(model, space).candidates) {
+    flags.grid = c.choice.grid.text();
+    c.choice.apply(flags.options);
     compile_model(flags);
-    rows.push_back({flags.grid, c.estimate, predict(read_plan(flags.output), machine)});
+    rows.push_back(
+        {flags.grid, model.estimate(c.choice), predict(read_plan(flags.output), machine)});
   }
   return rows;
 }
@@ -70,8 +82,17 @@ TEST(GridEstimates, FollowTheReplayOfTheCompiledPlan) {
   const ZooModel gpt{"gpt", 3, 1024, 16, 4096, 256, 0, 0, DType::F32};
   const ZooModel llama{"llama", 3, 1024, 16, 4096, 256, 4, 0, DType::F32};
   const Machine machine = load_machine("perlmutter");
-  for (const auto& [zoo, micro_batches] : {std::pair{gpt, 1}, {llama, 1}, {gpt, 4}}) {
-    const std::vector<Row> rows = compare(zoo, 16L * micro_batches, micro_batches, machine, 8);
+  Choice plain, micro, block, spread;
+  micro.micro_batches = 4;
+  micro.zero1 = true;
+  block.recompute = Recompute::Block;
+  block.regather = true;
+  spread.scatter_tokens = spread.scatter_features = true;
+  spread.recompute = Recompute::Selective;
+  for (const auto& [zoo, choice] :
+       {std::pair{gpt, plain}, {llama, plain}, {gpt, micro}, {gpt, block}, {llama, spread}}) {
+    std::printf("%s\n", to_text(choice).c_str());
+    const std::vector<Row> rows = compare(zoo, 16L * choice.micro_batches, choice, machine, 8);
     for (const Row& row : rows) {
       const double time = row.estimate.seconds / row.replay.seconds;
       const double memory = row.estimate.memory / row.replay.memory_total;
@@ -82,7 +103,8 @@ TEST(GridEstimates, FollowTheReplayOfTheCompiledPlan) {
       EXPECT_GT(time, 0.85) << row.grid;
       EXPECT_LT(time, 1.15) << row.grid;
       EXPECT_GT(memory, 0.8) << row.grid;
-      EXPECT_LT(memory, 1.15) << row.grid;
+      // Estimates may be high: gradients that are added up are sometimes made in smaller pieces.
+      EXPECT_LT(memory, choice.micro_batches > 1 ? 1.3 : 1.15) << row.grid;
     }
     std::printf("Spearman %.3f\n", spearman(rows));
     EXPECT_GT(spearman(rows), 0.95);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
@@ -11,18 +12,20 @@ namespace {
 
 constexpr std::size_t kShown = 5;
 
-bool matches(const GridPattern& pattern, const Grid& grid) {
-  const auto fits = [&](int wanted, const char* axis) {
-    return wanted == 0 || grid.size(grid.find(axis)) == wanted;
-  };
-  return fits(pattern.data, "data") && fits(pattern.z, "z") && fits(pattern.y, "y") &&
-         fits(pattern.x, "x");
+void row(const std::string& name, const Candidate& c) {
+  const std::string time = c.fits ? str(number_text(std::round(c.seconds * 1e6) / 1e6), " s")
+                                  : std::string("does not fit");
+  std::printf("  %-12s %-28s %14s %9.3g GB  %s\n", name.c_str(), c.choice.grid.text().c_str(),
+              time.c_str(), c.memory / 1e9, options_text(c.choice).c_str());
 }
 
-void row(const std::string& name, const GridCandidate& c) {
-  std::printf("  %-10s %-28s %10.4g s %9.4g s %9.4g s %9.3g GB%s\n", name.c_str(),
-              c.grid.text().c_str(), c.estimate.seconds, c.estimate.compute,
-              c.estimate.communication, c.estimate.memory / 1e9, c.fits ? "" : "  does not fit");
+nlohmann::json to_json(const std::string& name, const Candidate& c) {
+  return {{"name", name},
+          {"grid", c.choice.grid.text()},
+          {"options", options_text(c.choice)},
+          {"fits", c.fits},
+          {"seconds", c.fits ? nlohmann::json(c.seconds) : nlohmann::json()},
+          {"memory_bytes", c.memory}};
 }
 
 }  // namespace
@@ -31,45 +34,76 @@ bool searches_grid(const CompileFlags& flags) {
   return flags.grid.empty() || flags.grid.find('*') != std::string::npos;
 }
 
-std::vector<GridCandidate> grid_candidates(const Module& logical, const CompileFlags& flags,
-                                           const Machine& machine) {
+SearchSpace search_space(const CompileFlags& flags, const Machine& machine) {
   if (flags.devices < 1)
     throw CompileError("--devices", "say for how many devices the grid is to be chosen",
                        {"or name the grid: --grid data=2,z=1,y=2,x=2"});
-  const GridPattern pattern =
-      flags.grid.empty() ? pattern_of_strategy(flags.strategy) : parse_grid_pattern(flags.grid);
-  const GridModel model(logical, machine);
-  std::vector<GridCandidate> candidates = search_grids(model, machine, pattern, flags.devices);
-  if (candidates.empty())
+  SearchSpace space;
+  space.strategy = strategy_named(flags.strategy);
+  if (!flags.grid.empty()) space.pattern = parse_grid_pattern(flags.grid);
+  space.devices = flags.devices;
+  space.memory_bytes = flags.max_memory > 0 ? flags.max_memory : machine.device.memory_bytes;
+  if (!flags.any_micro_batches) space.micro_batches = flags.options.micro_batches;
+  space.recompute = flags.fixed.recompute;
+  space.regather = flags.fixed.regather;
+  space.zero1 = flags.fixed.zero1;
+  space.tokens = flags.fixed.scatter_tokens;
+  space.features = flags.fixed.scatter_features;
+  return space;
+}
+
+SearchResult search_plans(const StepModel& model, const CompileFlags& flags,
+                          const Machine& machine) {
+  SearchResult result = search(model, search_space(flags, machine));
+  if (!result.candidates.empty()) return result;
+  if (!flags.grid.empty())
     throw CompileError(
         "--grid", str("no grid of ", in_quotes(flags.grid), " has ", flags.devices, " devices"));
-  return candidates;
+  throw CompileError("--strategy",
+                     str(flags.strategy, " forms no grid of ", flags.devices, " devices"),
+                     {strategy_named(flags.strategy).summary});
 }
 
-void print_candidates(const std::vector<GridCandidate>& candidates, const CompileFlags& flags,
+void print_candidates(const SearchResult& result, const CompileFlags& flags,
                       const Machine& machine) {
-  const auto fitting = std::ranges::count_if(candidates, &GridCandidate::fits);
-  std::printf("%zu grids of %d devices of %s, %td fit in %.3g GB\n", candidates.size(),
-              flags.devices, machine.name.c_str(), fitting, machine.device.memory_bytes / 1e9);
-  std::printf("  %-10s %-28s %12s %11s %11s %12s\n", "", "grid", "step", "compute", "comm.",
-              "memory");
-  for (std::size_t i = 0; i < std::min(kShown, candidates.size()); ++i)
-    row(i == 0 ? "best" : str(i + 1), candidates[i]);
-  for (const std::string& name : strategy_names()) {
-    const GridPattern pattern = pattern_of_strategy(name);
-    const auto found = std::ranges::find_if(
-        candidates, [&](const GridCandidate& c) { return matches(pattern, c.grid); });
-    if (name != "auto" && found != candidates.end()) row(name, *found);
+  const auto fitting = std::ranges::count_if(result.candidates, &Candidate::fits);
+  std::printf("%zu grids of %d devices of %s, %td fit and come near the best; %zu choices priced\n",
+              result.grids, flags.devices, machine.name.c_str(), fitting, result.priced);
+  for (std::size_t i = 0; i < std::min(kShown, result.candidates.size()); ++i)
+    row(i == 0 ? "best" : str(i + 1), result.candidates[i]);
+  for (std::size_t i = 1; i < strategies().size(); ++i) {
+    if (result.by_strategy[i]) row(strategies()[i].name, *result.by_strategy[i]);
   }
+  const double best = result.candidates.front().seconds;
+  std::printf("  no plan takes less than %.4g s: the best is within a factor of %.2f\n",
+              result.lower_bound, best / result.lower_bound);
 }
 
-void refuse_to_fit(const std::vector<GridCandidate>& candidates, const Machine& machine) {
-  const GridCandidate& least = *std::ranges::min_element(
-      candidates, {}, [](const GridCandidate& c) { return c.estimate.memory; });
+std::string candidates_json(const SearchResult& result, const CompileFlags& flags,
+                            const Machine& machine) {
+  nlohmann::json grids = nlohmann::json::array(), named = nlohmann::json::array();
+  for (const Candidate& candidate : result.candidates) grids.push_back(to_json("", candidate));
+  for (std::size_t i = 0; i < strategies().size(); ++i) {
+    if (result.by_strategy[i])
+      named.push_back(to_json(strategies()[i].name, *result.by_strategy[i]));
+  }
+  return nlohmann::json{{"machine", machine.name},
+                        {"devices", flags.devices},
+                        {"strategy", flags.strategy},
+                        {"lower_bound_seconds", result.lower_bound},
+                        {"choices_priced", result.priced},
+                        {"grids", grids},
+                        {"strategies", named}}
+             .dump(1) +
+         "\n";
+}
+
+void refuse_to_fit(const SearchResult& result, double memory_bytes, const Machine& machine) {
+  const Candidate& least = *std::ranges::min_element(result.candidates, {}, &Candidate::memory);
   throw CompileError(str("machine ", machine.name),
-                     str("no grid fits: the smallest need is ", least.estimate.memory / 1e9,
-                         " GB a device on ", least.grid.text(), ", a ", machine.device.name,
-                         " has ", machine.device.memory_bytes / 1e9, " GB"),
+                     str("no plan fits: the smallest need is ", least.memory / 1e9,
+                         " GB a device (", to_text(least.choice), "), a ", machine.device.name,
+                         " offers ", memory_bytes / 1e9, " GB"),
                      {"more devices, a smaller batch, or more --micro-batches"});
 }
 

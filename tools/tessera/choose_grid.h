@@ -1,8 +1,7 @@
-// Choosing a grid: the search over the logical module, and what it prints.
+// Choosing a plan: the search over the logical module, what it prints, and what it leaves beside
+// the plan for `tessera explain`.
 #pragma once
-#include <vector>
-
-#include "passes/search/grid_search.h"
+#include "passes/search/search.h"
 #include "tools/tessera/compile.h"
 
 namespace tessera {
@@ -10,17 +9,22 @@ namespace tessera {
 // Whether the flags leave the grid to the search.
 bool searches_grid(const CompileFlags& flags);
 
-// Candidates by expected time, those that fit first; at least one. Throws CompileError when the
-// devices cannot form a grid.
-std::vector<GridCandidate> grid_candidates(const Module& logical, const CompileFlags& flags,
-                                           const Machine& machine);
+// What the flags leave open. Throws CompileError when they contradict each other.
+SearchSpace search_space(const CompileFlags& flags, const Machine& machine);
+
+// At least one candidate. Throws CompileError when the devices cannot form a grid of the space.
+SearchResult search_plans(const StepModel& model, const CompileFlags& flags,
+                          const Machine& machine);
 
 // The best candidates, and the best one of each named strategy.
-void print_candidates(const std::vector<GridCandidate>& candidates, const CompileFlags& flags,
+void print_candidates(const SearchResult& result, const CompileFlags& flags,
                       const Machine& machine);
+// The same as JSON.
+std::string candidates_json(const SearchResult& result, const CompileFlags& flags,
+                            const Machine& machine);
 
 // The refusal when nothing fits: the least need, and what to change.
-[[noreturn]] void refuse_to_fit(const std::vector<GridCandidate>& candidates,
+[[noreturn]] void refuse_to_fit(const SearchResult& result, double memory_bytes,
                                 const Machine& machine);
 
 }  // namespace tessera

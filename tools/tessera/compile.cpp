@@ -10,7 +10,9 @@
 #include "codegen/predict_plan.h"
 #include "frontend/import_onnx.h"
 #include "ir/base/diag.h"
+#include "ir/base/file.h"
 #include "ir/base/text.h"
+#include "ir/copy.h"
 #include "ir/verify.h"
 #include "passes/pass_manager.h"
 #include "tools/tessera/choose_grid.h"
@@ -102,8 +104,7 @@ class Timings {
   std::vector<std::pair<std::string, double>> stages_;
 };
 
-Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches, const Grid& grid,
-                           Timings& timings) {
+Logical import_and_prepare(const CompileFlags& flags, const Grid& grid, Timings& timings) {
   ImportOptions import;
   import.model = flags.model;
   import.freeze = flags.freeze;
@@ -112,10 +113,9 @@ Logical import_and_prepare(const CompileFlags& flags, std::int64_t micro_batches
   parse_bindings(flags.bind, import);
   Logical logical{{}, {flags.options, {}}, PassManager({flags.dump_dir, true})};
   logical.context.options.train = flags.train;
-  logical.context.options.micro_batches = micro_batches;
   logical.context.options.optimizer = parse_optimizer(flags.optimizer);
   std::int64_t batch = -1;
-  if (flags.train) shrink_batch(micro_batches, import, batch);
+  if (flags.train) shrink_batch(flags.options.micro_batches, import, batch);
   logical.imported = timings.time("import", [&] { return import_onnx(import); });
   Module& module = logical.imported.module;
   module.grid = grid;
@@ -142,39 +142,68 @@ Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
   return {std::move(logical), std::move(plan)};
 }
 
-bool can_shrink(const CompileFlags& flags, const Module& module) {
-  if (!flags.train || !flags.any_micro_batches) return false;
-  const Func& body = *module.find("micro");
-  return std::ranges::any_of(body.args(), [](const Arg& arg) {
-    return arg.kind == ArgKind::Input && arg.value->type.rank() > 0 && arg.value->type.shape[0] > 1;
-  });
+Compiled compile_choice(const Choice& choice, const Logical& whole, const CompileFlags& flags,
+                        Timings& timings) {
+  CompileFlags chosen = flags;
+  choice.apply(chosen.options);
+  if (choice.micro_batches > 1)
+    return finish(import_and_prepare(chosen, choice.grid, timings), chosen, timings);
+  Logical logical{{copy_of(whole.imported.module), {}, {}, {}},
+                  {chosen.options, whole.context.remarks},
+                  whole.manager};
+  logical.imported.remarks = whole.imported.remarks;
+  logical.imported.absent = whole.imported.absent;
+  logical.imported.inline_weights = whole.imported.inline_weights;
+  logical.context.options.train = flags.train;
+  logical.context.options.optimizer = parse_optimizer(flags.optimizer);
+  logical.imported.module.grid = choice.grid;
+  logical.manager.run(logical.imported.module, std::vector{find_pass("recompute_activations")},
+                      logical.context);
+  return finish(std::move(logical), chosen, timings);
 }
 
-// Compiles for the best grids, one after the other, until a plan holds what the estimate promised;
-// with more and more micro-batches as long as no grid fits.
-Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings) {
-  constexpr std::size_t kTries = 8;
+// Compiles the best candidates, one after the other, until a plan holds what the estimate promised;
+// of those that are nearly as good, the one whose replay is fastest.
+Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings,
+                            std::string& search_json) {
+  constexpr std::size_t kTries = 12, kReplayed = 2;
+  constexpr double kNearlyAsGood = 1.02;
   const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
-  for (std::int64_t count = flags.options.micro_batches;; count *= 2) {
-    std::optional<Logical> first = import_and_prepare(flags, count, one, timings);
-    std::vector<GridCandidate> candidates = timings.time(
-        "search", [&] { return grid_candidates(first->imported.module, flags, machine); });
-    const bool more = can_shrink(flags, first->imported.module);
-    for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
-      Logical logical = first ? *std::exchange(first, std::nullopt)
-                              : import_and_prepare(flags, count, one, timings);
-      logical.imported.module.grid = candidates[i].grid;
-      logical.imported.module.notes["machine"] = flags.machine;
-      Compiled compiled = finish(std::move(logical), flags, timings);
-      if (predict(compiled.plan, machine).memory_total <= machine.device.memory_bytes) {
-        std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(i),
-                    candidates.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-        if (!flags.quiet) print_candidates(candidates, flags, machine);
-        return compiled;
-      }
-    }
-    if (!more) refuse_to_fit(candidates, machine);
+  CompileFlags plain = flags;
+  Choice().apply(plain.options);
+  const Logical whole = import_and_prepare(plain, one, timings);
+  SearchResult result = timings.time("search", [&] {
+    return search_plans(StepModel(whole.imported.module, machine), flags, machine);
+  });
+  const double memory = search_space(flags, machine).memory_bytes;
+  const std::size_t most_replays = flags.dump_dir.empty() ? kReplayed : 1;  // dumps are of one plan
+  std::optional<Compiled> best;
+  std::size_t best_at = 0, replayed = 0;
+  double best_seconds = 0;
+  std::vector<Candidate>& candidates = result.candidates;
+  for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
+    const bool late = best && candidates[i].seconds > kNearlyAsGood * candidates[best_at].seconds;
+    if (late || replayed == most_replays) break;
+    Compiled compiled = compile_choice(candidates[i].choice, whole, flags, timings);
+    const Prediction replay =
+        timings.time("replay", [&] { return predict(compiled.plan, machine); });
+    candidates[i].memory = replay.memory_total;
+    candidates[i].fits = replay.memory_total <= memory;
+    if (!candidates[i].fits) continue;
+    ++replayed;
+    if (best && replay.seconds >= best_seconds) continue;
+    best = std::move(compiled);
+    best_at = i;
+    best_seconds = replay.seconds;
   }
+  if (!best) refuse_to_fit(result, memory, machine);
+  best->logical.imported.module.notes["machine"] = flags.machine;
+  best->plan.notes["machine"] = flags.machine;
+  std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(best_at),
+              candidates.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
+  if (!flags.quiet) print_candidates(result, flags, machine);
+  search_json = candidates_json(result, flags, machine);
+  return std::move(*best);
 }
 
 void report(const CompileFlags& flags, const Logical& logical, const Plan& plan) {
@@ -209,13 +238,17 @@ void compile_model(const CompileFlags& flags) {
         {"`tessera machine` lists presets; or name the grid: --grid data=2,z=1,y=2,x=2"});
   Timings timings;
   const Machine machine = load_machine(flags.machine.empty() ? "localhost" : flags.machine);
+  std::string search_json;
   const Compiled compiled =
-      searches ? choose_and_compile(flags, machine, timings)
-               : finish(import_and_prepare(flags, flags.options.micro_batches,
-                                           Grid::parse(flags.grid, "--grid"), timings),
+      searches ? choose_and_compile(flags, machine, timings, search_json)
+               : finish(import_and_prepare(flags, Grid::parse(flags.grid, "--grid"), timings),
                         flags, timings);
   timings.time("write_plan", [&] {
     write_plan(compiled.plan, flags.output, compiled.logical.imported.inline_weights);
+    if (!search_json.empty()) {
+      write_atomically(flags.output / "search.json",
+                       [&](std::ostream& out) { out << search_json; });
+    }
     return true;
   });
   if (flags.timings) timings.print();

@@ -1,6 +1,7 @@
 // `tessera compile`: model -> plan.
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,13 @@ struct CompileFlags {
   std::string machine, strategy = "auto";
   int devices = 0;
   bool timings = false;
+  double max_memory = 0;           // bytes of a device that the search may use; 0: all of it
   bool any_micro_batches = false;  // the search may also choose --micro-batches
+  // Settings that the user has fixed; the search chooses the others. Without a search they are off.
+  struct {
+    std::optional<Recompute> recompute;
+    std::optional<bool> regather, zero1, scatter_tokens, scatter_features;
+  } fixed;
   PassOptions options;
 };
 

@@ -4,7 +4,9 @@
 #include "frontend/import_onnx.h"
 #include "frontend/zoo.h"
 #include "ir/base/diag.h"
+#include "ir/base/text.h"
 #include "passes/cost/machine.h"
+#include "passes/search/strategies.h"
 #include "tools/guarded.h"
 #include "tools/memory_options.h"
 #include "tools/tessera/calibrate.h"
@@ -26,7 +28,12 @@ void add_compile(CLI::App& app, CompileFlags& f) {
                  "Choose the grid for this machine (a preset or a machine file)");
   app.add_option("--devices", f.devices, "How many devices the grid is chosen for")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--strategy", f.strategy, "auto, axonn, atp, megatron, fsdp or ddp");
+  app.add_option("--strategy", f.strategy,
+                 join(strategies(), ", ", [](const Strategy& s) { return s.name; }));
+  app.add_option("--max-memory", f.max_memory,
+                 "Bytes of a device that the search may use (default: the machine file's)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
   app.add_option("--loss", f.options.loss, "cross_entropy, or output:NAME for a scalar output");
   app.add_option("--logits", f.options.logits, "The output that holds the logits");
   app.add_option("--labels", f.options.labels, "Name of the label input");
@@ -52,6 +59,15 @@ void add_compile(CLI::App& app, CompileFlags& f) {
   app.add_flag("--remarks", f.remarks, "Print what the compiler decided");
   app.add_flag("--timings", f.timings, "Print where the compiler's time goes");
   app.add_option("-o,--output", f.output, "The plan's folder")->required();
+}
+
+// What is given on the command line is not searched for.
+void note_fixed(const CLI::App& app, CompileFlags& f) {
+  if (app.count("--recompute") > 0) f.fixed.recompute = f.options.recompute;
+  if (app.count("--regather") > 0) f.fixed.regather = f.options.regather;
+  if (app.count("--zero1") > 0) f.fixed.zero1 = f.options.zero1;
+  if (app.count("--scatter-tokens") > 0) f.fixed.scatter_tokens = f.options.scatter_tokens;
+  if (app.count("--scatter-features") > 0) f.fixed.scatter_features = f.options.scatter_features;
 }
 
 void add_zoo(CLI::App& app, ZooModel& m, std::string& dtype, std::filesystem::path& output) {
@@ -117,6 +133,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (compile_command->parsed()) {
+    note_fixed(*compile_command, flags);
     compile_model(flags);
     return 0;
   }

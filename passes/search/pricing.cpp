@@ -1,0 +1,380 @@
+#include "passes/search/pricing.h"
+
+#include <algorithm>
+
+#include "ir/base/text.h"
+#include "passes/cost/collective_cost.h"
+#include "passes/cost/op_cost.h"
+#include "passes/sharded/loop_assignment.h"
+#include "passes/sharded/reshard_path.h"
+
+namespace tessera {
+
+Pricing::Pricing(const ModelData& data, const Choice& choice)
+    : data_(data), choice_(choice), grid_(choice_.grid) {
+  for (AxisId axis = 0; axis < grid_.axis_count(); ++axis) {
+    if (grid_.size(axis) == 1) continue;
+    const std::string& name = grid_.name(axis);
+    (name == "x" ? x_ : name == "y" ? y_ : batch_).push_back(axis);
+    if (name == "data") data_axis_ = axis;
+  }
+  zero1_matters_ = data_axis_ >= 0;
+  for (const ValueKind& kind : data.kinds) {
+    homes_[0].push_back(home(kind, false));
+    if (zero1_matters_) homes_[1].push_back(home(kind, true));
+  }
+  if (!zero1_matters_) homes_[1] = homes_[0];
+  for (const DistinctOp& op : data.ops) {
+    version_bytes_.emplace_back(op.operands.size(), 0.0);
+    if (op.follows || !op.in_micro) continue;
+    const Shape shape = shape_of(op, false);
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      const bool differs = op.operands[i] >= 0 && shape.operands[i] != at(op.operands[i], false);
+      if (differs) version_bytes_.back()[i] = bytes(shape.operands[i]);
+    }
+  }
+}
+
+bool Pricing::serves(const Choice& choice) const {
+  return choice.grid == choice_.grid && choice.micro_batches == choice_.micro_batches &&
+         choice.scatter_tokens == choice_.scatter_tokens &&
+         choice.scatter_features == choice_.scatter_features;
+}
+
+// Axes are whole here: of grouped heads, the larger share takes a colour's axis.
+Axes Pricing::own_axes(const Role& role) const {
+  const Axes& color = role.color == Color::X ? x_ : y_;
+  switch (role.kind) {
+    case Role::None:
+    case Role::Tokens:
+      return {};
+    case Role::Batch:
+      return batch_;
+    case Role::X:
+      return x_;
+    case Role::Y:
+      return y_;
+    case Role::Vocabulary:
+      return concatenated(y_, x_);
+    case Role::Groups:
+    case Role::Queries: {
+      const int parts = grid_.size(color);
+      const bool groups = 2 * group_parts(role.groups, role.queries, parts) > parts;
+      return groups == (role.kind == Role::Groups) ? color : Axes{};
+    }
+  }
+  return {};
+}
+
+Axes Pricing::spare_axes(const Role& role) const {
+  if (role.kind == Role::Tokens) return choice_.scatter_tokens ? y_ : Axes{};
+  if (!choice_.scatter_features) return {};
+  if (role.kind == Role::Y) return x_;
+  const bool heads = role.kind == Role::Groups || role.kind == Role::Queries;
+  if (!heads || role.color != Color::Y) return {};
+  const bool to_groups =
+      spare_cuts_groups(role.groups, role.queries, grid_.size(y_), grid_.size(x_));
+  return to_groups == (role.kind == Role::Groups) ? x_ : Axes{};
+}
+
+Type Pricing::home(const ValueKind& kind, bool zero1) const {
+  Type type = kind.type;
+  const bool stored = kind.storage != Storage::Activation;
+  std::vector<std::size_t> order(type.rank());
+  for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return own_axes(kind.roles[a]).size() > own_axes(kind.roles[b]).size();
+  });
+  Axes used;
+  const auto take = [&](std::size_t d, const Axes& axes) {
+    if (intersects(used, axes)) return;
+    type.cuts[d] = concatenated(type.cuts[d], axes);
+    used = concatenated(std::move(used), axes);
+  };
+  for (const std::size_t d : order) {
+    if (kind.roles[d].kind == Role::Batch)
+      type.shape[d] = (type.shape[d] + choice_.micro_batches - 1) / choice_.micro_batches;
+    if (!stored || kind.roles[d].kind != Role::Batch) take(d, own_axes(kind.roles[d]));
+  }
+  if (!stored) {
+    for (std::size_t d = 0; d < type.rank(); ++d) {
+      if (type.cuts[d] == own_axes(kind.roles[d])) take(d, spare_axes(kind.roles[d]));
+    }
+    return type;
+  }
+  cut_over_z(type, grid_);
+  if (data_axis_ < 0 || kind.storage == Storage::Param) return type;
+  if (kind.storage == Storage::Gradient && choice_.micro_batches > 1) {
+    type.partial.axes = {data_axis_};
+  } else if (zero1) {
+    cut_over(type, grid_, data_axis_);
+  }
+  return type;
+}
+
+Pricing::Shape Pricing::shape_of(const DistinctOp& op, bool zero1) const {
+  if (op.follows) return follower_shape(op, zero1);
+  LoopAxes wanted, spare;
+  for (const auto& [loop, role] : op.loops) {
+    wanted[loop] = own_axes(role);
+    if (Axes more = spare_axes(role); !more.empty()) spare[loop] = std::move(more);
+  }
+  const LoopAxes loops = resolve_loops(op.map, wanted, spare);
+  Shape shape;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    Type need = op.operands[i] < 0 ? Type() : at(op.operands[i], zero1).logical();
+    if (op.operands[i] >= 0) need.cuts = cuts_of(op.map.operands[i], loops);
+    shape.operands.push_back(std::move(need));
+  }
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    Type made = at(op.results[i], zero1).logical();
+    made.cuts = cuts_of(op.map.results[i], loops);
+    for (const auto& [loop, axes] : loops) {
+      if (op.map.results[i].find(loop) == std::string::npos)
+        made.partial.axes = concatenated(made.partial.axes, axes);
+    }
+    std::ranges::sort(made.partial.axes);
+    shape.results.push_back(std::move(made));
+  }
+  return shape;
+}
+
+// Operands as the one that is cut most is stored, without partial sums.
+Pricing::Shape Pricing::follower_shape(const DistinctOp& op, bool zero1) const {
+  const auto axes = [&](int kind) {
+    std::size_t count = 0;
+    for (const Axes& cut : at(kind, zero1).cuts) count += cut.size();
+    return count;
+  };
+  int finest = -1;
+  for (const int kind : op.operands) {
+    if (kind >= 0 && (finest < 0 || axes(kind) > axes(finest))) finest = kind;
+  }
+  Shape shape;
+  const auto as_finest = [&](int kind) {
+    Type type = at(kind, zero1);
+    type.partial = {};
+    if (finest >= 0 && at(finest, zero1).shape == type.shape) type.cuts = at(finest, zero1).cuts;
+    return type;
+  };
+  for (const int kind : op.operands) {
+    shape.operands.push_back(kind < 0 ? Type() : as_finest(kind));
+    if (op.in_micro && kind >= 0) shape.operands.back() = at(kind, zero1);  // sums stay partial
+  }
+  for (const int kind : op.results)
+    shape.results.push_back(op.in_micro ? at(kind, zero1) : as_finest(kind));
+  return shape;
+}
+
+Pricing::Price Pricing::price(const DistinctOp& op, bool zero1) const {
+  Shape shape = shape_of(op, zero1);
+  Price price;
+  price.compute = compute(op, shape);
+  price.operands.resize(op.operands.size());
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] >= 0 && op.fresh[i] != 0)
+      reshard(at(op.operands[i], zero1), shape.operands[i], price.operands[i]);
+  }
+  const bool norm = !op.follows && family(op.kind) == OpFamily::Normalization;
+  for (std::size_t i = 0; i < op.results.size() && !op.joins; ++i) {
+    Type& made = shape.results[i];
+    if (norm) {
+      LoopAxes wanted;
+      for (const auto& [loop, role] : op.loops) wanted[loop] = own_axes(role);
+      statistics(op, made, resolve_loops(op.map, wanted), price);
+      if (op.kind != OpKind::AttentionGrad) made.partial = {};
+    }
+    reshard(made, at(op.results[i], zero1), price.results);
+  }
+  return price;
+}
+
+// Row ops over a cut dimension all-reduce a few numbers a row, about one for each result.
+void Pricing::statistics(const DistinctOp& op, const Type& made, const LoopAxes& loops,
+                         Price& price) const {
+  Axes over;
+  for (const auto& [loop, axes] : loops) {
+    if (op.map.is_expandable(loop)) over = concatenated(over, axes);
+  }
+  if (over.empty()) return;
+  Type rows = made;
+  if (made.rank() > 0 && made.cuts.back() == over) {
+    rows.shape.pop_back();
+    rows.cuts.pop_back();
+  }
+  rows.partial = {};
+  collective(OpKind::AllReduce, over, bytes(rows), price.results);
+}
+
+// A chain of elementwise ops is one loop: it pays for what it leaves behind.
+double Pricing::compute(const DistinctOp& op, const Shape& shape) const {
+  double seconds = 0;
+  if (family(op.kind) == OpFamily::Elementwise) {
+    for (const Type& type : shape.results)
+      seconds += bytes(type) / data_.machine.device.memory_bandwidth;
+    return seconds;
+  }
+  std::vector<const Type*> in, out;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] >= 0) in.push_back(&shape.operands[i]);
+  }
+  for (const Type& type : shape.results) out.push_back(&type);
+  return op_seconds(data_.machine, grid_, {op.kind, &op.attrs, in, out});
+}
+
+void Pricing::reshard(const Type& from, const Type& to, Collectives& into) const {
+  if (from == to) return;
+  Type at = from;
+  for (const ReshardMove& move : known_reshard(from, to, grid_)) {
+    Type next = at;
+    next.cuts = move.result.cuts;
+    next.partial = move.result.partial;
+    if (communicates(move.kind))
+      collective(move.kind, move.over, bytes(move.kind == OpKind::AllGather ? next : at), into);
+    at = std::move(next);
+  }
+}
+
+void Pricing::collective(OpKind kind, const Axes& over, double size, Collectives& into) const {
+  if (over.empty()) return;
+  into.push_back({kind, over, collective_cost(data_.machine, grid_, kind, over, size).seconds});
+}
+
+const std::vector<Pricing::Price>& Pricing::prices(bool zero1) {
+  zero1 = zero1 && zero1_matters_;
+  std::optional<std::vector<Price>>& known = prices_[zero1 ? 1 : 0];
+  if (known) return *known;
+  known.emplace();
+  for (std::size_t i = 0; i < data_.ops.size(); ++i) {
+    const DistinctOp& op = data_.ops[i];
+    const auto moved = [&](int kind) { return kind >= 0 && at(kind, false) != at(kind, true); };
+    const bool same = zero1 && prices_[0] && std::ranges::none_of(op.operands, moved) &&
+                      std::ranges::none_of(op.results, moved);
+    known->push_back(same ? (*prices_[0])[i] : price(op, zero1));
+  }
+  return *known;
+}
+
+// Visits what is paid: (times, compute seconds, collectives).
+template <class Visit>
+void Pricing::each(const Choice& choice, Visit visit) {
+  const std::size_t variant = variant_of(choice.recompute);
+  const std::uint8_t mode = choice.regather ? kRegather : kKeep;
+  const std::vector<Price>& known = prices(choice.zero1);
+  static const Collectives kNone;
+  for (std::size_t i = 0; i < data_.ops.size(); ++i) {
+    const DistinctOp& op = data_.ops[i];
+    const double times =
+        op.count[variant] * (op.in_micro ? static_cast<double>(choice.micro_batches) : 1.0);
+    if (times == 0) continue;
+    visit(times, known[i].compute, known[i].results);
+    for (std::size_t o = 0; o < op.operands.size(); ++o) {
+      if ((op.fresh[o] & mode) != 0) visit(times, 0.0, known[i].operands[o]);
+    }
+  }
+  visit(1, accumulation(), kNone);
+}
+
+// With several micro-batches every gradient is added to what came before: read twice, written once.
+double Pricing::accumulation() const {
+  if (choice_.micro_batches == 1) return 0;
+  double total = 0;
+  for (const auto& [kind, count] : data_.states) {
+    if (data_.kinds[static_cast<std::size_t>(kind)].storage == Storage::Gradient)
+      total += 3 * count * bytes(at(kind, false));
+  }
+  return total * static_cast<double>(choice_.micro_batches) / data_.machine.device.memory_bandwidth;
+}
+
+double Pricing::seconds(const Choice& choice) {
+  double total = 0;
+  each(choice, [&](double times, double compute, const Collectives& collectives) {
+    total += times * compute;
+    for (const Collective& c : collectives) total += times * c.seconds;
+  });
+  return total;
+}
+
+Estimate Pricing::estimate(const Choice& choice) {
+  Estimate result;
+  each(choice, [&](double times, double compute, const Collectives& collectives) {
+    result.compute += times * compute;
+    for (const Collective& c : collectives) {
+      result.communication += times * c.seconds;
+      result.collectives[str(mnemonic(c.kind), " over ", grid_.text(c.over))] += times * c.seconds;
+    }
+  });
+  result.seconds = result.compute + result.communication;
+  result.memory = memory(choice);
+  return result;
+}
+
+double Pricing::memory(const Choice& choice) {
+  std::optional<double>& known = peaks_[variant_of(choice.recompute)][choice.regather ? 1 : 0];
+  if (!known) known = peak(choice);
+  return *known + state_memory(choice);
+}
+
+double Pricing::state_memory(const Choice& choice) {
+  double total = data_.machine.device.runtime_bytes;
+  for (const auto& [kind, count] : data_.states) total += count * bytes(at(kind, choice.zero1));
+  return total + data_.machine.device.communicator_bytes * communicators(choice.zero1);
+}
+
+// One for each set of axes that some collective is over.
+double Pricing::communicators(bool zero1) {
+  std::optional<double>& known = communicators_[zero1 ? 1 : 0];
+  if (known) return *known;
+  std::set<Axes> sets;
+  for (const Price& price : prices(zero1)) {
+    for (const Collective& c : price.results) sets.insert(c.over);
+    for (const Collectives& operand : price.operands) {
+      for (const Collective& c : operand) sets.insert(c.over);
+    }
+  }
+  known = static_cast<double>(sets.size()) + (refines() ? 2 : 0);
+  return *known;
+}
+
+// Whether an axis is refined for grouped heads: its two parts have communicators of their own.
+bool Pricing::refines() const {
+  return std::ranges::any_of(data_.kinds, [&](const ValueKind& kind) {
+    return std::ranges::any_of(kind.roles, [&](const Role& role) {
+      if (role.kind != Role::Groups) return false;
+      const int parts = grid_.size(role.color == Color::X ? x_ : y_);
+      const int f = group_parts(role.groups, role.queries, parts);
+      return f != 1 && f != parts;
+    });
+  });
+}
+
+// The most that values of @micro and gathered versions of them hold at once.
+double Pricing::peak(const Choice& choice) {
+  const std::size_t variant = variant_of(choice.recompute);
+  const std::uint8_t mode = choice.regather ? kRegather : kKeep;
+  std::vector<double> sizes;
+  for (const Type& type : homes_[0]) sizes.push_back(bytes(type));
+  std::vector<double> change(static_cast<std::size_t>(data_.length[variant]) + 2, 0.0);
+  const auto live = [&](double held, int from, int to) {
+    change[static_cast<std::size_t>(from)] += held;
+    change[static_cast<std::size_t>(to) + 1] -= held;
+  };
+  for (const Life& life : data_.lives[variant]) {
+    // Gradients of one micro-batch are written to their state.
+    if (data_.kinds[static_cast<std::size_t>(life.kind)].storage == Storage::Activation)
+      live(sizes[static_cast<std::size_t>(life.kind)], life.from, life.to);
+  }
+  for (const VersionLife& life : data_.versions[variant]) {
+    const double held =
+        version_bytes_[static_cast<std::size_t>(life.op)][static_cast<std::size_t>(life.operand)];
+    if (held > 0 && (life.modes & mode) != 0) live(held, life.from, life.to);
+  }
+  double now = 0, most = 0;
+  for (const double step : change) {
+    now += step;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+}  // namespace tessera

@@ -1,0 +1,186 @@
+#include "passes/search/search.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+// A choice must promise this much less to be preferred to a simpler one.
+constexpr double kWorthIt = 0.999;
+// Grids that take this much longer than the best are not listed.
+constexpr double kNotNear = 1.25;
+
+std::vector<bool> values_of(Setting setting, const std::optional<bool>& fixed, bool matters) {
+  if (fixed) return {*fixed};
+  if (!matters) return {false};
+  switch (setting) {
+    case Setting::Off:
+      return {false};
+    case Setting::On:
+      return {true};
+    case Setting::Free:
+      return {false, true};
+  }
+  return {};
+}
+
+bool matches(const GridPattern& p, int data, int z, int y, int x) {
+  return (p.data == 0 || p.data == data) && (p.z == 0 || p.z == z) && (p.y == 0 || p.y == y) &&
+         (p.x == 0 || p.x == x);
+}
+
+bool agrees(Setting setting, bool value, bool matters) {
+  return setting == Setting::Free || !matters || (setting == Setting::On) == value;
+}
+
+int size_of(const Grid& grid, const char* axis) { return grid.size(grid.find(axis)); }
+
+// Gathered versions exist where parameters are cut over z or activations over spare axes.
+bool gathers(const Choice& c) {
+  return size_of(c.grid, "z") > 1 || c.scatter_tokens || c.scatter_features;
+}
+
+bool belongs(const Choice& c, const Strategy& s) {
+  const int data = size_of(c.grid, "data"), z = size_of(c.grid, "z"), y = size_of(c.grid, "y"),
+            x = size_of(c.grid, "x");
+  return matches(s.pattern, data, z, y, x) && s.forms(data, z, y, x) &&
+         agrees(s.regather, c.regather, gathers(c)) && agrees(s.zero1, c.zero1, data > 1) &&
+         agrees(s.tokens, c.scatter_tokens, y > 1) && agrees(s.features, c.scatter_features, x > 1);
+}
+
+class Searcher {
+ public:
+  Searcher(const StepModel& model, const SearchSpace& space) : model_(model), space_(space) {
+    result_.by_strategy.resize(strategies().size());
+  }
+
+  SearchResult run() {
+    const int n = space_.devices;
+    for (int data = 1; data <= n; ++data) {
+      for (int z = 1; n % data == 0 && z <= n / data; ++z) {
+        const int left = n / data / z;
+        for (int y = 1; n / data % z == 0 && y <= left; ++y) {
+          if (left % y == 0 && allowed(data, z, y, left / y)) try_grid(data, z, y, left / y);
+        }
+      }
+    }
+    std::ranges::stable_sort(result_.candidates, [](const Candidate& a, const Candidate& b) {
+      if (a.fits != b.fits) return a.fits;
+      return a.fits ? a.seconds < b.seconds : a.memory < b.memory;
+    });
+    result_.lower_bound = model_.lower_bound(n);
+    return std::move(result_);
+  }
+
+ private:
+  bool allowed(int data, int z, int y, int x) const {
+    return matches(space_.pattern, data, z, y, x) &&
+           matches(space_.strategy.pattern, data, z, y, x) && space_.strategy.forms(data, z, y, x);
+  }
+
+  std::vector<Recompute> recomputes() const {
+    if (space_.recompute) return {*space_.recompute};
+    if (!model_.trains()) return {Recompute::None};
+    return {Recompute::None, Recompute::Selective, Recompute::Block};
+  }
+
+  // The fastest choice on this grid that fits; else the smallest one.
+  void try_grid(int data, int z, int y, int x) {
+    const Strategy& s = space_.strategy;
+    best_.reset();
+    Choice choice;
+    choice.grid = Grid({{"data", data}, {"z", z}, {"y", y}, {"x", x}});
+    for (const bool tokens : values_of(s.tokens, space_.tokens, y > 1)) {
+      for (const bool features : values_of(s.features, space_.features, x > 1)) {
+        choice.scatter_tokens = tokens;
+        choice.scatter_features = features;
+        try_layout(choice);
+      }
+    }
+    ++result_.grids;
+    if (best_) result_.candidates.push_back(*best_);
+  }
+
+  // Micro-batches from few to many, until every setting fits.
+  void try_layout(Choice choice) {
+    const Grid& grid = choice.grid;
+    struct Settings {
+      Recompute recompute;
+      bool regather, zero1, done = false;
+    };
+    std::vector<Settings> all;
+    for (const Recompute recompute : recomputes()) {
+      for (const bool regather : values_of(space_.strategy.regather, space_.regather,
+                                           gathers(choice) && model_.trains())) {
+        for (const bool zero1 : values_of(space_.strategy.zero1, space_.zero1,
+                                          size_of(grid, "data") > 1 && model_.trains()))
+          all.push_back({recompute, regather, zero1});
+      }
+    }
+    const auto rows = static_cast<std::int64_t>(size_of(grid, "data")) * size_of(grid, "z");
+    const std::int64_t first = space_.micro_batches.value_or(1);
+    const std::int64_t most = space_.micro_batches || !model_.trains()
+                                  ? first
+                                  : std::max<std::int64_t>(model_.batch() / rows, 1);
+    for (std::int64_t count = first; count <= most; count *= 2) {
+      choice.micro_batches = count;
+      for (Settings& settings : all) {
+        if (settings.done) continue;
+        choice.recompute = settings.recompute;
+        choice.regather = settings.regather;
+        choice.zero1 = settings.zero1;
+        settings.done = offer(choice);
+      }
+      if (std::ranges::all_of(all, &Settings::done)) break;
+    }
+  }
+
+  // Whether more micro-batches need not be tried: it fits, or can never be of use.
+  bool offer(const Choice& choice) {
+    Candidate candidate{choice, model_.seconds(choice), 0, true};
+    ++result_.priced;
+    if (hopeless(candidate)) return true;
+    const bool never = model_.state_memory(choice) > space_.memory_bytes;
+    if (never && result_.by_strategy[0] && result_.by_strategy[0]->fits) return true;
+    candidate.memory = model_.memory(choice);
+    candidate.fits = candidate.memory <= space_.memory_bytes;
+    keep_better(best_, candidate);
+    for (std::size_t i = 0; i < strategies().size(); ++i) {
+      if (belongs(choice, strategies()[i])) keep_better(result_.by_strategy[i], candidate);
+    }
+    return candidate.fits || never;
+  }
+
+  // With more micro-batches a step only takes longer. Choices far from the best are of use if they
+  // may be the best of a strategy.
+  bool hopeless(const Candidate& candidate) const {
+    const std::optional<Candidate>& best = result_.by_strategy[0];
+    if (!best || !best->fits || candidate.seconds < kNotNear * best->seconds) return false;
+    for (std::size_t i = 0; i < strategies().size(); ++i) {
+      if (!belongs(candidate.choice, strategies()[i])) continue;
+      const std::optional<Candidate>& known = result_.by_strategy[i];
+      if (!known || !known->fits || candidate.seconds < known->seconds) return false;
+    }
+    return true;
+  }
+
+  static void keep_better(std::optional<Candidate>& best, const Candidate& candidate) {
+    const bool better = !best || (candidate.fits && !best->fits) ||
+                        (candidate.fits ? candidate.seconds < kWorthIt * best->seconds
+                                        : !best->fits && candidate.memory < best->memory);
+    if (better) best = candidate;
+  }
+
+  const StepModel& model_;
+  const SearchSpace& space_;
+  std::optional<Candidate> best_;  // on the grid at hand
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const StepModel& model, const SearchSpace& space) {
+  return Searcher(model, space).run();
+}
+
+}  // namespace tessera
