@@ -99,7 +99,10 @@ class Differentiator {
     TESSERA_CHECK(state->name == name, "a value is called %", name, " already");
     Value* total = found->second;
     if (module_.micro_batches > 1) {
+      // At once: what a rank has made of the gradient is larger than what it keeps.
+      if (total->def != nullptr) builder_.set_insertion_point(std::next(total->def->place));
       total = builder_.add(state, total);
+      builder_.set_insertion_point(func_.ops().end());
       Func& prepare = *module_.find("prepare");
       prepare.add_arg(name, param->type, ArgKind::State);
       Builder clear(module_, prepare);

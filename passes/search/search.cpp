@@ -5,8 +5,8 @@
 namespace tessera {
 namespace {
 
-// A choice must promise this much less to be preferred to a simpler one.
-constexpr double kWorthIt = 0.999;
+// A choice must promise this much less to be preferred to a simpler one: more than round-off.
+constexpr double kWorthIt = 1 - 1e-9;
 // Grids that take this much longer than the best are not listed.
 constexpr double kNotNear = 1.25;
 
@@ -69,10 +69,21 @@ class Searcher {
       return a.fits ? a.seconds < b.seconds : a.memory < b.memory;
     });
     result_.lower_bound = model_.lower_bound(n);
+    for (Candidate& candidate : result_.candidates) split_time(candidate);
+    for (std::optional<Candidate>& candidate : result_.by_strategy) {
+      if (candidate) split_time(*candidate);
+    }
     return std::move(result_);
   }
 
  private:
+  void split_time(Candidate& candidate) const {
+    const Estimate estimate = model_.estimate(candidate.choice);
+    candidate.seconds = estimate.seconds;
+    candidate.compute = estimate.compute;
+    candidate.communication = estimate.communication;
+  }
+
   bool allowed(int data, int z, int y, int x) const {
     return matches(space_.pattern, data, z, y, x) &&
            matches(space_.strategy.pattern, data, z, y, x) && space_.strategy.forms(data, z, y, x);
@@ -137,7 +148,7 @@ class Searcher {
 
   // Whether more micro-batches need not be tried: it fits, or can never be of use.
   bool offer(const Choice& choice) {
-    Candidate candidate{choice, model_.seconds(choice), 0, true};
+    Candidate candidate{choice, model_.seconds(choice), 0, 0, 0, true};
     ++result_.priced;
     if (hopeless(candidate)) return true;
     const bool never = model_.state_memory(choice) > space_.memory_bytes;

@@ -11,8 +11,9 @@ namespace tessera {
 
 struct Candidate {
   Choice choice;
-  double seconds = 0;  // of a step; 0 if it does not fit
-  double memory = 0;   // bytes of a rank
+  double seconds = 0;                     // of a step
+  double compute = 0, communication = 0;  // only of those that the result lists
+  double memory = 0;                      // bytes of a rank
   bool fits = true;
 };
 

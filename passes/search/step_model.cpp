@@ -29,6 +29,7 @@ StepModel::StepModel(const Module& module, const Machine& machine)
 }
 
 StepModel::~StepModel() = default;
+StepModel::StepModel(StepModel&&) noexcept = default;
 
 Pricing& StepModel::pricing(const Choice& choice) const {
   if (!last_ || !last_->serves(choice)) last_ = std::make_unique<Pricing>(*data_, choice);

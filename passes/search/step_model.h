@@ -32,6 +32,7 @@ class StepModel {
   // training step if there is one. It is not kept.
   StepModel(const Module& module, const Machine& machine);
   ~StepModel();
+  StepModel(StepModel&&) noexcept;
 
   Estimate estimate(const Choice& choice) const;
   // Cheaper: the estimates differ only in recompute, regather and zero1 from the last call's.

@@ -142,6 +142,83 @@ TEST(Search, PlansForChosenGridsRun) {
   }
 }
 
+Module training_module(const ZooModel& zoo, std::int64_t batch) {
+  const Scratch scratch;
+  write_zoo_model(zoo, scratch / "model.onnx");
+  ImportOptions import;
+  import.model = scratch / "model.onnx";
+  import.bindings = {{"batch", batch}, { "sequence", zoo.sequence }};
+  Module module = import_onnx(import).module;
+  PassContext context;
+  context.options.train = true;
+  PassManager({{}, false}).run(module, logical_passes(true), context);
+  return module;
+}
+
+SearchSpace space_of(const std::string& strategy, int devices, double memory) {
+  SearchSpace space;
+  space.strategy = strategy_named(strategy);
+  space.devices = devices;
+  space.memory_bytes = memory;
+  return space;
+}
+
+// One sweep gives the best of every strategy: the same as a search for it alone, and none is better
+// than auto.
+TEST(Strategies, AreInTheSpaceOfAuto) {
+  const Module module = training_module({"gpt", 4, 2048, 16, 8192, 512, 0, 0, DType::BF16}, 64);
+  for (const char* name : {"perlmutter", "frontier", "ethernet-cluster"}) {
+    const Machine machine = load_machine(name);
+    const StepModel model(module, machine);
+    for (const int devices : {16, 64}) {
+      const double memory = 6e9;
+      const SearchResult all = search(model, space_of("auto", devices, memory));
+      ASSERT_TRUE(all.by_strategy[0] && all.by_strategy[0]->fits);
+      EXPECT_GE(all.by_strategy[0]->seconds, all.lower_bound);
+      EXPECT_NEAR(all.candidates[0].seconds, all.by_strategy[0]->seconds,
+                  1e-6 * all.candidates[0].seconds);
+      for (std::size_t i = 0; i < strategies().size(); ++i) {
+        const std::string& strategy = strategies()[i].name;
+        const SearchResult own = search(model, space_of(strategy, devices, memory));
+        ASSERT_EQ(own.candidates.empty(), !all.by_strategy[i]) << strategy;
+        if (own.candidates.empty()) continue;
+        EXPECT_EQ(own.candidates[0].fits, all.by_strategy[i]->fits) << strategy;
+        if (!own.candidates[0].fits) continue;
+        EXPECT_NEAR(own.candidates[0].seconds, all.by_strategy[i]->seconds,
+                    1e-6 * own.candidates[0].seconds)
+            << strategy << devices << name;
+        EXPECT_LE(all.by_strategy[0]->seconds, own.candidates[0].seconds * (1 + 1e-8)) << strategy;
+      }
+    }
+  }
+}
+
+// Nothing about a machine is written into the search (cases G2): faster links make communication
+// cheaper, less memory makes smaller plans, and too little is refused with the least need.
+TEST(Search, FollowsTheMachineFile) {
+  const Module module = training_module({"gpt", 4, 2048, 16, 8192, 512, 0, 0, DType::BF16}, 64);
+  Machine machine = load_machine("perlmutter");
+  const double memory = 40e9;
+  const SearchResult before = search(StepModel(module, machine), space_of("axonn", 16, memory));
+  const SearchResult small = search(StepModel(module, machine), space_of("axonn", 16, memory / 8));
+  ASSERT_TRUE(small.candidates[0].fits);
+  EXPECT_LE(small.candidates[0].memory, memory / 8);
+  EXPECT_GE(small.candidates[0].seconds, before.candidates[0].seconds);
+  const SearchResult none = search(StepModel(module, machine), space_of("axonn", 16, 1e9));
+  EXPECT_FALSE(none.candidates[0].fits);
+  EXPECT_GT(none.candidates[0].memory, 1e9);
+  for (Link& link : machine.links) link.bandwidth *= 10;
+  for (Measured& table : machine.measured) {
+    for (auto& [size, bandwidth] : table.bandwidth) bandwidth *= 10;
+  }
+  const SearchResult fast = search(StepModel(module, machine), space_of("axonn", 16, memory));
+  EXPECT_LT(fast.candidates[0].seconds, before.candidates[0].seconds);
+  const StepModel model(module, machine);
+  const Estimate same = model.estimate(before.candidates[0].choice);
+  EXPECT_LT(same.communication, 0.3 * before.candidates[0].communication);
+  EXPECT_NEAR(same.compute, before.candidates[0].compute, 1e-9 * same.compute);
+}
+
 TEST(Search, RefusalsSayWhatToChange) {
   const Scratch scratch;
   write_zoo_model({"gpt", 2, 64, 4, 61, 16, 0, 0, DType::F32}, scratch / "m.onnx");

@@ -24,7 +24,9 @@ nlohmann::json to_json(const std::string& name, const Candidate& c) {
           {"grid", c.choice.grid.text()},
           {"options", options_text(c.choice)},
           {"fits", c.fits},
-          {"seconds", c.fits ? nlohmann::json(c.seconds) : nlohmann::json()},
+          {"seconds", c.seconds},
+          {"compute_seconds", c.compute},
+          {"communication_seconds", c.communication},
           {"memory_bytes", c.memory}};
 }
 
@@ -52,9 +54,9 @@ SearchSpace search_space(const CompileFlags& flags, const Machine& machine) {
   return space;
 }
 
-SearchResult search_plans(const StepModel& model, const CompileFlags& flags,
-                          const Machine& machine) {
-  SearchResult result = search(model, search_space(flags, machine));
+SearchResult search_plans(const StepModel& model, const SearchSpace& space,
+                          const CompileFlags& flags) {
+  SearchResult result = search(model, space);
   if (!result.candidates.empty()) return result;
   if (!flags.grid.empty())
     throw CompileError(

@@ -13,8 +13,8 @@ bool searches_grid(const CompileFlags& flags);
 SearchSpace search_space(const CompileFlags& flags, const Machine& machine);
 
 // At least one candidate. Throws CompileError when the devices cannot form a grid of the space.
-SearchResult search_plans(const StepModel& model, const CompileFlags& flags,
-                          const Machine& machine);
+SearchResult search_plans(const StepModel& model, const SearchSpace& space,
+                          const CompileFlags& flags);
 
 // The best candidates, and the best one of each named strategy.
 void print_candidates(const SearchResult& result, const CompileFlags& flags,

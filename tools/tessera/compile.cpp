@@ -163,19 +163,13 @@ Compiled compile_choice(const Choice& choice, const Logical& whole, const Compil
 }
 
 // Compiles the best candidates, one after the other, until a plan holds what the estimate promised;
-// of those that are nearly as good, the one whose replay is fastest.
-Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings,
-                            std::string& search_json) {
-  constexpr std::size_t kTries = 12, kReplayed = 2;
+// of those that are nearly as good, the one whose replay is fastest. It comes first in `result`
+// then.
+std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole, double memory,
+                                     const CompileFlags& flags, const Machine& machine,
+                                     Timings& timings) {
+  constexpr std::size_t kTries = 6, kReplayed = 2;
   constexpr double kNearlyAsGood = 1.02;
-  const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
-  CompileFlags plain = flags;
-  Choice().apply(plain.options);
-  const Logical whole = import_and_prepare(plain, one, timings);
-  SearchResult result = timings.time("search", [&] {
-    return search_plans(StepModel(whole.imported.module, machine), flags, machine);
-  });
-  const double memory = search_space(flags, machine).memory_bytes;
   const std::size_t most_replays = flags.dump_dir.empty() ? kReplayed : 1;  // dumps are of one plan
   std::optional<Compiled> best;
   std::size_t best_at = 0, replayed = 0;
@@ -196,14 +190,37 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, T
     best_at = i;
     best_seconds = replay.seconds;
   }
-  if (!best) refuse_to_fit(result, memory, machine);
-  best->logical.imported.module.notes["machine"] = flags.machine;
-  best->plan.notes["machine"] = flags.machine;
-  std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(best_at),
-              candidates.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
-  if (!flags.quiet) print_candidates(result, flags, machine);
-  search_json = candidates_json(result, flags, machine);
-  return std::move(*best);
+  if (best)
+    std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(best_at),
+                candidates.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
+  return best;
+}
+
+// Where plans need more memory than was estimated, the search is done again for less.
+Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings,
+                            std::string& search_json) {
+  constexpr double kSafety[] = {1, 0.85, 0.7, 0.5};
+  const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
+  CompileFlags plain = flags;
+  Choice().apply(plain.options);
+  const Logical whole = import_and_prepare(plain, one, timings);
+  const StepModel model =
+      timings.time("search", [&] { return StepModel(whole.imported.module, machine); });
+  SearchSpace space = search_space(flags, machine);
+  const double memory = space.memory_bytes;
+  std::optional<SearchResult> first;
+  for (const double share : kSafety) {
+    space.memory_bytes = share * memory;
+    SearchResult result = timings.time("search", [&] { return search_plans(model, space, flags); });
+    std::optional<Compiled> best = compile_best(result, whole, memory, flags, machine, timings);
+    if (!first) first = result;
+    if (!best) continue;
+    best->plan.notes["machine"] = flags.machine;
+    if (!flags.quiet) print_candidates(result, flags, machine);
+    search_json = candidates_json(result, flags, machine);
+    return std::move(*best);
+  }
+  refuse_to_fit(*first, memory, machine);
 }
 
 void report(const CompileFlags& flags, const Logical& logical, const Plan& plan) {
