@@ -34,6 +34,14 @@ class Replay {
 
   Prediction run() {
     for (const PlanFunc& func : plan_.funcs) {
+      for (const PlanArg& arg : func.args) {
+        const PlanValue& value = func.values[static_cast<std::size_t>(arg.value)];
+        if (arg.role != ArgRole::Input)
+          persistent_bytes_ = std::max(persistent_bytes_,
+                                       value.offset + largest_local_bytes(value.type, plan_.grid));
+      }
+    }
+    for (const PlanFunc& func : plan_.funcs) {
       const double times = func.name == "micro" ? static_cast<double>(plan_.micro_batches) : 1.0;
       replay(func, times);
     }
@@ -48,6 +56,7 @@ class Replay {
     std::map<std::string, double> free_at;
     std::vector<double> ends;
     std::vector<TimelineEvent> events;
+    const std::vector<double> memory = memory_of_steps(func);
     for (const PlanStep& step : func.steps) {
       double start = free_at[step.stream];
       for (const int before : step.after)
@@ -56,8 +65,9 @@ class Replay {
       ends.push_back(start + seconds);
       free_at[step.stream] = ends.back();
       if (seconds == 0) continue;
-      events.push_back(
-          {func.name, label(func, step), category(func, step), step.stream, start, seconds});
+      const auto at = static_cast<std::size_t>(&step - func.steps.data());
+      events.push_back({func.name, label(func, step), category(func, step), step.stream, start,
+                        seconds, memory[at], static_cast<int>(at)});
     }
     double end = 0;
     for (const auto& [stream, at] : free_at) end = std::max(end, at);
@@ -68,6 +78,41 @@ class Replay {
       p_.timeline.push_back(std::move(event));
     }
     offset_ += end;
+  }
+
+  // What is in use while each step runs: everything persistent, and buffers from their first write
+  // to their last read. A reshape shares its operand's buffer.
+  std::vector<double> memory_of_steps(const PlanFunc& func) const {
+    std::vector<int> owner(func.values.size(), -1);
+    std::vector<int> first(func.values.size(), -1), last(func.values.size(), -1);
+    const auto offset = [&](int v) { return func.values[static_cast<std::size_t>(v)].offset; };
+    for (std::size_t i = 0; i < func.steps.size(); ++i) {
+      const PlanStep& step = func.steps[i];
+      for (const int v : step.operands) {
+        const int own = owner[static_cast<std::size_t>(v)];
+        if (own >= 0) last[static_cast<std::size_t>(own)] = static_cast<int>(i);
+      }
+      for (const int v : step.results) {
+        if (offset(v) < persistent_bytes_) continue;
+        const bool shares =
+            step.kind == OpKind::Reshape && !step.fused() && offset(step.operands[0]) == offset(v);
+        const int own = shares ? owner[static_cast<std::size_t>(step.operands[0])] : v;
+        owner[static_cast<std::size_t>(v)] = own;
+        if (own < 0) continue;
+        if (own == v) first[static_cast<std::size_t>(v)] = static_cast<int>(i);
+        last[static_cast<std::size_t>(own)] = static_cast<int>(i);
+      }
+    }
+    std::vector<double> memory(func.steps.size() + 1, 0.0);
+    for (std::size_t v = 0; v < func.values.size(); ++v) {
+      if (first[v] < 0) continue;
+      const auto bytes = static_cast<double>(largest_local_bytes(func.values[v].type, plan_.grid));
+      memory[static_cast<std::size_t>(first[v])] += bytes;
+      memory[static_cast<std::size_t>(last[v]) + 1] -= bytes;
+    }
+    double now = static_cast<double>(persistent_bytes_);
+    for (double& step : memory) step = now += step;
+    return memory;
   }
 
   // How long some compute runs, collectives beside it or not.
@@ -169,6 +214,7 @@ class Replay {
   const Machine& machine_;
   Prediction p_;
   double offset_ = 0, largest_ = 0;
+  std::int64_t persistent_bytes_ = 0;  // parameters and states come first in the arena
   DType widest_ = DType::F32;
 };
 

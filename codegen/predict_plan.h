@@ -13,6 +13,8 @@ namespace tessera {
 struct TimelineEvent {
   std::string func, name, category, stream;  // category: compute, collective, optimizer
   double start = 0, seconds = 0;
+  double memory = 0;  // bytes of a rank that are in use meanwhile: state and live values
+  int step = 0;       // of the function
 };
 
 struct CollectiveTotal {

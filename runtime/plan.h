@@ -99,6 +99,9 @@ struct Plan {
   const PlanFunc* find(std::string_view name) const;
 };
 
+// One step as the plan's text has it, without a fused step's body.
+std::string to_line(const PlanFunc& func, const PlanStep& step, const Grid& grid);
+
 // Text form. Constants above 64 elements go to constants.safetensors beside plan.txt.
 std::string to_text(const Plan& plan);
 // Throws CompileError for another version, a damaged text (hash), offsets outside the arena,

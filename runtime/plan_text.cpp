@@ -78,6 +78,11 @@ const PlanFunc* Plan::find(std::string_view name) const {
   return nullptr;
 }
 
+std::string to_line(const PlanFunc& func, const PlanStep& step, const Grid& grid) {
+  const std::string text = step_text(func, step, grid, "");
+  return text.substr(0, text.find('\n'));
+}
+
 std::string to_text(const Plan& plan) {
   std::string text = str("tessera-plan ", plan.version, "\ngrid ", plan.grid.text(), "\ntarget ",
                          in_quotes(plan.target), "\nisa ", in_quotes(plan.isa), "\narena ",

@@ -13,6 +13,17 @@ void Choice::apply(PassOptions& options) const {
   options.scatter_features = scatter_features;
 }
 
+Choice settings_of(const PassOptions& options) {
+  Choice choice;
+  choice.micro_batches = options.micro_batches;
+  choice.recompute = options.recompute;
+  choice.regather = options.regather;
+  choice.zero1 = options.zero1;
+  choice.scatter_tokens = options.scatter_tokens;
+  choice.scatter_features = options.scatter_features;
+  return choice;
+}
+
 std::string options_text(const Choice& choice) {
   std::vector<std::string> parts;
   if (choice.micro_batches > 1) parts.push_back(str(choice.micro_batches, " micro-batches"));

@@ -19,6 +19,7 @@ struct Choice {
 // "data=2,z=4,y=2,x=1, 4 micro-batches, recompute block, regather, zero1, scatter tokens, scatter
 // features"; what is off is left out.
 std::string to_text(const Choice& choice);
+Choice settings_of(const PassOptions& options);  // without a grid
 std::string options_text(const Choice& choice);  // without the grid; "" if all is off
 
 }  // namespace tessera

@@ -6,27 +6,10 @@
 
 #include "ir/base/file.h"
 #include "test/support/compile.h"
+#include "test/support/shell.h"
 
 namespace tessera::test {
 namespace {
-
-struct Finished {
-  int code;
-  std::string output;
-};
-
-Finished shell(const std::string& command) {
-  Finished result{0, ""};
-  FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  char buffer[4096];
-  for (std::size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
-    result.output.append(buffer, got);
-  const int status = ::pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-std::string tool(const std::string& name) { return std::string(TESSERA_BIN) + "/" + name; }
 
 std::string compile_line(const ModelCase& model, const std::string& rest) {
   return str(tool("tessera"), " compile ", (model.folder / "model.onnx").string(), " ", rest);

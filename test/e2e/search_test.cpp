@@ -240,7 +240,9 @@ TEST(Search, RefusalsSayWhatToChange) {
     return std::string("compiled");
   };
   EXPECT_NE(says([](CompileFlags& f) { f.devices = 0; }).find("--devices"), std::string::npos);
-  EXPECT_NE(says([](CompileFlags& f) { f.machine = ""; }).find("--machine"), std::string::npos);
+  EXPECT_EQ(says([](CompileFlags& f) { f.machine = ""; }), "compiled");  // this machine
+  EXPECT_EQ(read_plan(scratch / "plan").notes.at("machine"), "localhost");
+  fs::remove_all(scratch / "plan");
   EXPECT_NE(says([](CompileFlags& f) { f.machine = "none"; }).find("presets"), std::string::npos);
   EXPECT_NE(says([](CompileFlags& f) { f.strategy = "zero9"; }).find("strategies"),
             std::string::npos);

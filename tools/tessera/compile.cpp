@@ -133,6 +133,8 @@ struct Compiled {
 };
 
 Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
+  const std::string settings = options_text(settings_of(logical.context.options));
+  if (!settings.empty()) logical.imported.module.notes["settings"] = settings;
   logical.manager.run(logical.imported.module, sharded_passes(), logical.context);
   Plan plan = timings.time("emit_plan", [&] {
     return emit_plan(logical.imported.module,
@@ -215,7 +217,7 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, T
     std::optional<Compiled> best = compile_best(result, whole, memory, flags, machine, timings);
     if (!first) first = result;
     if (!best) continue;
-    best->plan.notes["machine"] = flags.machine;
+    best->plan.notes["machine"] = flags.machine.empty() ? "localhost" : flags.machine;
     if (!flags.quiet) print_candidates(result, flags, machine);
     search_json = candidates_json(result, flags, machine);
     return std::move(*best);
@@ -249,10 +251,6 @@ void report(const CompileFlags& flags, const Logical& logical, const Plan& plan)
 void compile_model(const CompileFlags& flags) {
   if (flags.train == flags.infer) throw CompileError("", "choose one of --train and --infer");
   const bool searches = searches_grid(flags);
-  if (searches && flags.machine.empty())
-    throw CompileError(
-        "--machine", "say for which machine the grid is to be chosen",
-        {"`tessera machine` lists presets; or name the grid: --grid data=2,z=1,y=2,x=2"});
   Timings timings;
   const Machine machine = load_machine(flags.machine.empty() ? "localhost" : flags.machine);
   std::string search_json;

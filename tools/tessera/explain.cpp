@@ -3,49 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "codegen/predict_plan.h"
 #include "ir/base/diag.h"
 #include "ir/base/file.h"
 #include "ir/base/text.h"
+#include "tools/tessera/explain_parts.h"
 
 namespace tessera {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string with_unit(double value, std::initializer_list<std::pair<double, const char*>> units) {
-  for (const auto& [size, unit] : units) {
-    if (value < size && size > units.end()[-1].first) continue;
-    char text[48];
-    std::snprintf(text, sizeof text, "%.3g %s", value / size, unit);
-    return text;
-  }
-  return "";
-}
-
-std::string seconds_text(double s) { return with_unit(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}); }
-std::string bytes_text(double b) {
-  return with_unit(b, {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});
-}
-std::string flops_text(double f) {
-  return with_unit(f, {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}});
-}
-
-void line(const std::string& what, const std::string& value, const std::string& more = "") {
-  std::printf("  %-28s %12s   %s\n", what.c_str(), value.c_str(), more.c_str());
-}
-
-std::string percent(double part, double whole) {
-  char text[24];
-  std::snprintf(text, sizeof text, "%.1f%%", whole > 0 ? 100 * part / whole : 0.0);
-  return text;
-}
-
-void print(const Plan& plan, const Machine& machine, const Prediction& p) {
-  std::printf("grid %s (%d ranks) on %s: %s a step expected\n", plan.grid.text().c_str(),
-              plan.grid.ranks(), machine.name.c_str(), seconds_text(p.seconds).c_str());
+void print_time(const Prediction& p) {
   std::printf("\ntime\n");
   line("compute", seconds_text(p.compute), percent(p.compute, p.seconds));
   line("optimizer", seconds_text(p.optimizer), percent(p.optimizer, p.seconds));
@@ -58,43 +25,68 @@ void print(const Plan& plan, const Machine& machine, const Prediction& p) {
   for (const auto& [name, total] : rows)
     line(name, seconds_text(total.seconds),
          str(total.count, " x, ", bytes_text(total.bytes), " sent"));
+}
+
+// Why a candidate lost: what it takes more of.
+std::string lost_by(const Json& row, const Json& best) {
+  if (!row.at("fits").get<bool>()) return "does not fit";
+  std::string text;
+  for (const auto& [key, what] :
+       {std::pair{"compute_seconds", "compute"}, {"communication_seconds", "communication"}}) {
+    const double more = row.at(key).get<double>() - best.at(key).get<double>();
+    if (std::abs(more) < 0.005 * best.at("seconds").get<double>()) continue;
+    text += str(text.empty() ? "" : ", ", what, more > 0 ? " +" : " ", seconds_text(more));
+  }
+  return text.empty() ? "as good" : text;
+}
+
+void print_row(const std::string& name, const Json& row, const Json& best) {
+  const double seconds = row.at("seconds"), least = best.at("seconds");
+  const bool fits = row.at("fits");
+  char slower[24] = "";
+  if (fits && seconds > least)
+    std::snprintf(slower, sizeof slower, "+%.0f%%", 100 * (seconds / least - 1));
+  std::printf("  %-12s %-30s %9s %6s %9s  %s\n", name.c_str(),
+              row.at("grid").get<std::string>().c_str(), fits ? seconds_text(seconds).c_str() : "-",
+              slower, bytes_text(row.at("memory_bytes")).c_str(), lost_by(row, best).c_str());
+  const std::string options = row.at("options");
+  if (!options.empty()) std::printf("  %-12s %s\n", "", options.c_str());
+}
+
+// What else the search has seen, by its estimates.
+void print_search(const Json& search) {
+  constexpr std::size_t kRunnersUp = 4;
+  const Json& grids = search.at("grids");
+  if (grids.empty()) return;
+  const Json& best = grids[0];
+  std::printf("\nrunners-up and other systems' strategies (the search's estimates)\n");
+  for (std::size_t i = 0; i < std::min(kRunnersUp + 1, grids.size()); ++i)
+    print_row(i == 0 ? "chosen" : str(i + 1), grids[i], best);
+  for (const Json& row : search.at("strategies")) {
+    if (row.at("name") != "auto") print_row(row.at("name"), row, best);
+  }
+  const double bound = search.at("lower_bound_seconds");
+  std::printf("  no plan on this machine takes less than %s\n", seconds_text(bound).c_str());
+}
+
+void print(const Explained& e) {
+  const Prediction& p = e.prediction;
+  std::printf("%s (%d ranks) on %s: %s a step expected\n", e.heading().c_str(), e.plan.grid.ranks(),
+              e.machine.name.c_str(), seconds_text(p.seconds).c_str());
+  print_time(p);
   std::printf("\narithmetic\n");
   line("model", flops_text(p.model_flops / p.seconds),
        str(percent(p.share_of_peak(), 1), " of peak"));
   line("repeated on several ranks",
-       percent(p.rank_flops * plan.grid.ranks() - p.model_flops - p.recomputed_flops,
+       percent(p.rank_flops * e.plan.grid.ranks() - p.model_flops - p.recomputed_flops,
                p.model_flops));
   line("made again (recompute)", percent(p.recomputed_flops, p.model_flops));
   std::printf("\nmemory of a rank\n");
   for (const auto& [name, bytes] : p.memory) line(name, bytes_text(bytes));
   line("total", bytes_text(p.memory_total),
-       str(p.memory_total <= machine.device.memory_bytes ? "fits in " : "DOES NOT FIT in ",
-           bytes_text(machine.device.memory_bytes)));
-}
-
-Json to_json(const Plan& plan, const Machine& machine, const Prediction& p) {
-  Json collectives = Json::array();
-  for (const auto& [name, total] : p.collectives)
-    collectives.push_back({{"collective", name},
-                           {"count", total.count},
-                           {"seconds", total.seconds},
-                           {"bytes_sent", total.bytes}});
-  return {{"grid", plan.grid.text()},
-          {"ranks", plan.grid.ranks()},
-          {"machine", machine.name},
-          {"seconds", p.seconds},
-          {"compute_seconds", p.compute},
-          {"optimizer_seconds", p.optimizer},
-          {"communication_seconds", p.communication},
-          {"exposed_communication_seconds", p.exposed},
-          {"collectives", collectives},
-          {"model_flops", p.model_flops},
-          {"recomputed_flops", p.recomputed_flops},
-          {"share_of_peak", p.share_of_peak()},
-          {"memory_bytes", p.memory},
-          {"memory_total_bytes", p.memory_total},
-          {"device_memory_bytes", machine.device.memory_bytes},
-          {"fits", p.memory_total <= machine.device.memory_bytes}};
+       str(p.memory_total <= e.machine.device.memory_bytes ? "fits in " : "DOES NOT FIT in ",
+           bytes_text(e.machine.device.memory_bytes)));
+  if (e.search) print_search(*e.search);
 }
 
 // One row a stream, in the format of tessera-run --trace.
@@ -117,6 +109,11 @@ void write_timeline(const std::filesystem::path& path, const Prediction& p) {
                       {"tid", row->second},
                       {"ts", event.start * 1e6},
                       {"dur", event.seconds * 1e6}});
+    events.push_back({{"name", "memory"},
+                      {"ph", "C"},
+                      {"pid", 0},
+                      {"ts", event.start * 1e6},
+                      {"args", {{"bytes", event.memory}}}});
   }
   write_text(path, Json{{"traceEvents", events}}.dump() + "\n");
 }
@@ -124,16 +121,15 @@ void write_timeline(const std::filesystem::path& path, const Prediction& p) {
 }  // namespace
 
 void explain(const ExplainFlags& flags) {
-  const Plan plan = read_plan(flags.plan);
-  const std::string noted =
-      plan.notes.contains("machine") ? plan.notes.at("machine") : std::string("localhost");
-  const Machine machine = load_machine(flags.machine.empty() ? noted : flags.machine);
-  const Prediction p = predict(plan, machine);
-  if (!flags.trace.empty()) write_timeline(flags.trace, p);
+  const Explained e = load_explained(flags.plan, flags.machine);
+  if (!flags.trace.empty()) write_timeline(flags.trace, e.prediction);
+  if (!flags.html.empty()) write_html(e, flags.html);
+  if (!flags.why.empty()) return print_why(e, flags.why);
+  if (!flags.diff.empty()) return print_diff(e, load_explained(flags.diff, flags.machine));
   if (flags.json) {
-    std::cout << to_json(plan, machine, p).dump(2) << "\n";
+    std::cout << to_json(e).dump(2) << "\n";
   } else {
-    print(plan, machine, p);
+    print(e);
   }
 }
 

@@ -7,8 +7,9 @@
 namespace tessera {
 
 struct ExplainFlags {
-  std::filesystem::path plan, trace;
+  std::filesystem::path plan, trace, html, diff;
   std::string machine;  // empty: the one the plan was chosen for
+  std::string why;      // a value's name
   bool json = false;
 };
 

@@ -24,8 +24,9 @@ void add_compile(CLI::App& app, CompileFlags& f) {
                  "Sizes of symbolic dimensions or inputs: batch=8,sequence=16 or input_ids=8x16");
   app.add_option("--grid", f.grid,
                  "The device grid: data=2,z=1,y=2,x=2; sizes that are * are searched for");
-  app.add_option("--machine", f.machine,
-                 "Choose the grid for this machine (a preset or a machine file)");
+  app.add_option(
+      "--machine", f.machine,
+      "The machine that the search plans for: a preset or a machine file (default: localhost)");
   app.add_option("--devices", f.devices, "How many devices the grid is chosen for")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--strategy", f.strategy,
@@ -97,6 +98,9 @@ void add_explain(CLI::App& app, ExplainFlags& f) {
   app.add_option("plan", f.plan, "The plan's folder")->required();
   app.add_option("--machine", f.machine, "A preset or a machine file (default: the plan's)");
   app.add_flag("--json", f.json, "For programs");
+  app.add_option("--why", f.why, "Why a value or collective is there, and what it costs");
+  app.add_option("--diff", f.diff, "Another plan: what differs, and what it is worth");
+  app.add_option("--html", f.html, "A page with timeline, memory curve, layouts and candidates");
   app.add_option("--trace", f.trace, "The expected timeline, as a Chrome/Perfetto trace");
 }
 

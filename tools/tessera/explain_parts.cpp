@@ -1,0 +1,119 @@
+#include "tools/tessera/explain_parts.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "ir/base/diag.h"
+#include "ir/base/file.h"
+#include "ir/base/text.h"
+
+namespace tessera {
+namespace {
+
+std::string with_unit(double value, std::initializer_list<std::pair<double, const char*>> units) {
+  for (const auto& [size, unit] : units) {
+    if (std::abs(value) < size && size > units.end()[-1].first) continue;
+    char text[48];
+    std::snprintf(text, sizeof text, "%.3g %s", value / size, unit);
+    return text;
+  }
+  return "";
+}
+
+std::optional<Json> read_search(const std::filesystem::path& folder, const Machine& machine) {
+  const std::filesystem::path path = folder / "search.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  Json search = Json::parse(read_text(path), nullptr, false);
+  const auto is = [&](const char* key, auto check) {
+    return search.is_object() && search.contains(key) && check(search.at(key));
+  };
+  const auto list = [](const Json& value) {
+    if (!value.is_array()) return false;
+    for (const Json& row : value) {
+      for (const char* key :
+           {"seconds", "compute_seconds", "communication_seconds", "memory_bytes"})
+        if (!row.is_object() || !row.contains(key) || !row.at(key).is_number()) return false;
+      for (const char* key : {"name", "grid", "options"})
+        if (!row.contains(key) || !row.at(key).is_string()) return false;
+      if (!row.contains("fits") || !row.at("fits").is_boolean()) return false;
+    }
+    return true;
+  };
+  if (!is("grids", list) || !is("strategies", list) ||
+      !is("machine", [](const Json& v) { return v.is_string(); }) ||
+      !is("lower_bound_seconds", [](const Json& v) { return v.is_number(); }))
+    throw CompileError(path.string(), "is not what `tessera compile` leaves beside a plan",
+                       {"compile the plan again, or remove the file"});
+  if (search.at("machine") != machine.name) return std::nullopt;
+  return search;
+}
+
+}  // namespace
+
+std::string seconds_text(double s) { return with_unit(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}); }
+std::string bytes_text(double b) {
+  return with_unit(b, {{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});
+}
+std::string flops_text(double f) {
+  return with_unit(f, {{1e15, "PFLOP/s"}, {1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}, {1e6, "MFLOP/s"}});
+}
+
+std::string percent(double part, double whole) {
+  char text[24];
+  std::snprintf(text, sizeof text, "%.1f%%", whole > 0 ? 100 * part / whole : 0.0);
+  return text;
+}
+
+void line(const std::string& what, const std::string& value, const std::string& more) {
+  std::printf("  %-28s %12s   %s\n", what.c_str(), value.c_str(), more.c_str());
+}
+
+std::string Explained::heading() const {
+  const auto settings = plan.notes.find("settings");
+  return settings == plan.notes.end() ? str("grid ", plan.grid.text())
+                                      : str("grid ", plan.grid.text(), ", ", settings->second);
+}
+
+Explained load_explained(const std::filesystem::path& folder, const std::string& machine) {
+  Explained e;
+  e.folder = folder;
+  e.plan = read_plan(folder);
+  const auto noted = e.plan.notes.find("machine");
+  e.machine = load_machine(!machine.empty()              ? machine
+                           : noted != e.plan.notes.end() ? noted->second
+                                                         : std::string("localhost"));
+  e.prediction = predict(e.plan, e.machine);
+  e.search = read_search(folder, e.machine);
+  return e;
+}
+
+Json to_json(const Explained& e) {
+  const Prediction& p = e.prediction;
+  Json collectives = Json::array();
+  for (const auto& [name, total] : p.collectives)
+    collectives.push_back({{"collective", name},
+                           {"count", total.count},
+                           {"seconds", total.seconds},
+                           {"bytes_sent", total.bytes}});
+  Json json{{"grid", e.plan.grid.text()},
+            {"ranks", e.plan.grid.ranks()},
+            {"settings", e.plan.notes.contains("settings") ? e.plan.notes.at("settings") : ""},
+            {"machine", e.machine.name},
+            {"seconds", p.seconds},
+            {"compute_seconds", p.compute},
+            {"optimizer_seconds", p.optimizer},
+            {"communication_seconds", p.communication},
+            {"exposed_communication_seconds", p.exposed},
+            {"collectives", collectives},
+            {"model_flops", p.model_flops},
+            {"recomputed_flops", p.recomputed_flops},
+            {"share_of_peak", p.share_of_peak()},
+            {"memory_bytes", p.memory},
+            {"memory_total_bytes", p.memory_total},
+            {"device_memory_bytes", e.machine.device.memory_bytes},
+            {"fits", p.memory_total <= e.machine.device.memory_bytes}};
+  if (e.search) json["search"] = *e.search;
+  return json;
+}
+
+}  // namespace tessera
