@@ -2,6 +2,7 @@
 // logits, every raw gradient, the gradient norm and twelve AdamW losses.
 #include <cmath>
 
+#include "passes/search/strategies.h"
 #include "test/support/compile.h"
 #include "test/support/grids.h"
 
@@ -30,11 +31,7 @@ void check_gradients(const ModelCase& model, const std::map<std::string, Tensor>
   EXPECT_EQ(found.size(), model.info.at("parameters").size());
 }
 
-TEST_P(Models, TrainAsTheReference) {
-  const auto& [name, grid] = GetParam();
-  const ModelCase model(name);
-  const Scratch scratch;
-  compile_model(model.training(grid, scratch / "plan"));
+void check_training(const ModelCase& model, const Scratch& scratch) {
   SessionOptions session = model.session(scratch / "plan", true);
   session.steps = 12;
   session.log = scratch / "log.jsonl";
@@ -50,6 +47,49 @@ TEST_P(Models, TrainAsTheReference) {
     EXPECT_NEAR(log[i].loss, expected, 1e-4 * expected) << "step " << i;
   }
 }
+
+TEST_P(Models, TrainAsTheReference) {
+  const auto& [name, grid] = GetParam();
+  const ModelCase model(name);
+  const Scratch scratch;
+  compile_model(model.training(grid, scratch / "plan"));
+  check_training(model, scratch);
+}
+
+// The search can change speed, never values: what it chooses under every strategy, and with every
+// setting that trades time for memory.
+class ChosenPlans : public testing::TestWithParam<const char*> {};
+
+TEST_P(ChosenPlans, TrainAsTheReference) {
+  const ModelCase model(GetParam());
+  for (const Strategy& strategy : strategies()) {
+    for (const bool all_settings : {false, true}) {
+      const Scratch scratch;
+      CompileFlags flags = model.training("", scratch / "plan");
+      flags.devices = 8;
+      flags.strategy = strategy.name;
+      flags.any_micro_batches = !all_settings;
+      if (all_settings) {
+        flags.fixed.recompute = Recompute::Block;
+        flags.fixed.regather = flags.fixed.zero1 = true;
+        flags.fixed.scatter_tokens = flags.fixed.scatter_features = true;
+        flags.options.micro_batches = 2;
+      }
+      SCOPED_TRACE(str(strategy.name, all_settings ? " with all settings" : ""));
+      try {
+        compile_model(flags);
+      } catch (const CompileError& error) {
+        EXPECT_NE(std::string(error.what()).find("forms no grid"), std::string::npos)
+            << error.what();
+        continue;
+      }
+      check_training(model, scratch);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChosenPlans, testing::ValuesIn(kModels),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_P(Models, InferAsTheReference) {
   const auto& [name, grid] = GetParam();
