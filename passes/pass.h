@@ -39,7 +39,8 @@ struct PassOptions {
   double clip_norm = 0;  // 0 = no clipping
   std::int64_t micro_batches = 1;
   Recompute recompute = Recompute::None;
-  bool regather = false;  // parameters are gathered over z again for the backward pass
+  std::vector<std::string> pins;  // passes/sharded/pins.h
+  bool regather = false;          // parameters are gathered over z again for the backward pass
   // Where the 4D algorithm copies activations over y (the residual stream), their tokens are cut
   // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
   // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.

@@ -13,6 +13,7 @@
 #include "passes/pass.h"
 #include "passes/sharded/layout.h"
 #include "passes/sharded/loop_assignment.h"
+#include "passes/sharded/pins.h"
 
 namespace tessera {
 namespace {
@@ -35,6 +36,7 @@ class Chooser {
     assign_contractions();
     type_arguments();
     if (!spare_.empty()) assign_others();
+    apply_pins(context_.options.pins, module_, func_);
     cut_updates();
   }
 

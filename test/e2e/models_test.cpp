@@ -56,6 +56,58 @@ TEST_P(Models, TrainAsTheReference) {
   check_training(model, scratch);
 }
 
+// Pins change how things lie, never values; what cannot be obeyed is refused with the reason.
+TEST(Pins, AreObeyedOrRefused) {
+  const ModelCase model("gpt2_tiny");
+  const std::string grid = "data=1,z=2,y=2,x=2";
+  const std::vector<std::vector<std::string>> obeyed{
+      {".*c_fc.weight={z}, {x}"},
+      {"wte.weight={}, {y,z}"},
+      {".*c_fc.weight={}, {}", ".*ln_1.weight={x}"},
+      {"h.0.c_proj.weight={x}, {}, {y,z}", "h.1.m_proj.weight={x,y,z}, {}"},
+  };
+  for (const std::vector<std::string>& pins : obeyed) {
+    const Scratch scratch;
+    SCOPED_TRACE(join(pins, "; "));
+    CompileFlags flags = model.training(grid, scratch / "plan");
+    flags.options.pins = pins;
+    compile_model(flags);
+    const Plan plan = read_plan(flags.output);
+    const PlanFunc& micro = *plan.find("micro");
+    for (const PlanArg& arg : micro.args) {
+      const PlanValue& value = micro.values[static_cast<std::size_t>(arg.value)];
+      if (value.name == "wte.weight" && pins[0].starts_with("wte")) {
+        EXPECT_EQ(to_text(value.type, plan.grid), "f32[96, 64{y,z}]");
+      }
+      if (value.name == "h.1.c_fc.weight" && pins[0].starts_with(".*c_fc.weight={z}")) {
+        EXPECT_EQ(to_text(value.type, plan.grid), "f32[64{z}, 256{x}]");
+      }
+    }
+    check_training(model, scratch);
+  }
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {"nobody={x}", "no parameter"},
+      {".*c_fc.weight={x}", "2 dimensions"},
+      {".*c_fc.weight={w}, {}", "no axis"},
+      {".*c_fc.weight={x}, {x}", "two dimensions"},
+      {".*c_fc.weight=7{x}, {}", "size"},
+      {"(={x}", "regular expression"},
+      {"x", "expected"},
+      {".*c_fc.weight={x, {y}", "brace"}};
+  for (const auto& [pin, reason] : refused) {
+    const Scratch scratch;
+    CompileFlags flags = model.training(grid, scratch / "plan");
+    flags.options.pins = {pin};
+    try {
+      compile_model(flags);
+      ADD_FAILURE() << pin;
+    } catch (const CompileError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+    EXPECT_FALSE(fs::exists(scratch / "plan"));
+  }
+}
+
 // The search can change speed, never values: what it chooses under every strategy, and with every
 // setting that trades time for memory.
 class ChosenPlans : public testing::TestWithParam<const char*> {};

@@ -10,7 +10,7 @@
 #include "ir/verify.h"
 #include "passes/pass_manager.h"
 #include "tools/guarded.h"
-#include "tools/memory_options.h"
+#include "tools/layout_options.h"
 
 namespace tessera {
 namespace {
@@ -68,7 +68,7 @@ int run(int argc, char** argv) {
   app.add_option("--optimizer", f.optimizer, "adamw:lr=1e-3,...");
   app.add_option("--clip-norm", f.options.clip_norm, "Clip gradients by their global norm");
   app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step");
-  add_memory_options(app, f.options);
+  add_layout_options(app, f.options);
   std::ranges::reverse(args);
   if (const auto code = parse_command_line(app, args)) return *code;
   if (f.list) {

@@ -8,7 +8,7 @@
 #include "passes/cost/machine.h"
 #include "passes/search/strategies.h"
 #include "tools/guarded.h"
-#include "tools/memory_options.h"
+#include "tools/layout_options.h"
 #include "tools/tessera/calibrate.h"
 #include "tools/tessera/compile.h"
 #include "tools/tessera/explain.h"
@@ -51,7 +51,7 @@ void add_compile(CLI::App& app, CompileFlags& f) {
          },
          "Micro-batches a step (default: 1, or as many as make a grid fit)")
       ->check(CLI::PositiveNumber);
-  add_memory_options(app, f.options);
+  add_layout_options(app, f.options);
   app.add_option("--freeze", f.freeze, "Parameters to keep fixed (regular expression)");
   app.add_option("--trainable", f.trainable, "Initializers to train (regular expression)");
   app.add_flag("--no-retie{false}", f.retie,

@@ -1,4 +1,5 @@
-// Flags that trade time for memory, for every tool that runs passes.
+// Flags that say how a plan is laid out, and what trades time for memory: for every tool that runs
+// passes.
 #pragma once
 #include <map>
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace tessera {
 
-inline void add_memory_options(CLI::App& app, PassOptions& options) {
+inline void add_layout_options(CLI::App& app, PassOptions& options) {
   app.add_option("--recompute", options.recompute,
                  "What the backward pass makes again instead of keeping it: none; selective (all "
                  "but contractions); block (all but the residual stream between blocks)")
@@ -23,6 +24,8 @@ inline void add_memory_options(CLI::App& app, PassOptions& options) {
                "Cut the tokens of the residual stream over y instead of copying them");
   app.add_flag("--scatter-features,!--no-scatter-features", options.scatter_features,
                "Cut heads and MLP features over x instead of copying them");
+  app.add_option("--pin", options.pins,
+                 "How parameters or values lie: 'REGEX=DIMS', as in '.*c_fc.weight={z}, {y}'");
   app.add_flag("--zero1,!--no-zero1", options.zero1, "Cut optimizer state over data too");
 }
 
