@@ -306,6 +306,13 @@ Estimate Pricing::estimate(const Choice& choice) {
   });
   result.seconds = result.compute + result.communication;
   result.memory = memory(choice);
+  result.components = {
+      {"parameters", stored(Storage::Param, choice.zero1)},
+      {"gradients", stored(Storage::Gradient, choice.zero1)},
+      {"optimizer state", stored(Storage::Optimizer, choice.zero1)},
+      {"activations and workspace", result.memory - state_memory(choice)},
+      {"communicators", data_.machine.device.communicator_bytes * communicators(choice.zero1)},
+      {"runtime", data_.machine.device.runtime_bytes}};
   return result;
 }
 
@@ -315,10 +322,21 @@ double Pricing::memory(const Choice& choice) {
   return *known + state_memory(choice);
 }
 
+double Pricing::stored(Storage storage, bool zero1) const {
+  double total = 0;
+  for (const auto& [kind, count] : data_.states) {
+    if (data_.kinds[static_cast<std::size_t>(kind)].storage == storage)
+      total += count * bytes(at(kind, zero1));
+  }
+  return total;
+}
+
 double Pricing::state_memory(const Choice& choice) {
-  double total = data_.machine.device.runtime_bytes;
-  for (const auto& [kind, count] : data_.states) total += count * bytes(at(kind, choice.zero1));
-  return total + data_.machine.device.communicator_bytes * communicators(choice.zero1);
+  double total = data_.machine.device.runtime_bytes +
+                 data_.machine.device.communicator_bytes * communicators(choice.zero1);
+  for (const Storage storage : {Storage::Param, Storage::Gradient, Storage::Optimizer})
+    total += stored(storage, choice.zero1);
+  return total;
 }
 
 // One for each set of axes that some collective is over.

@@ -62,6 +62,7 @@ class Pricing {
   void each(const Choice& choice, Visit visit);
   double peak(const Choice& choice);
   double communicators(bool zero1);
+  double stored(Storage storage, bool zero1) const;
   bool refines() const;
 
   const ModelData& data_;

@@ -151,15 +151,16 @@ class Searcher {
     Candidate candidate{choice, model_.seconds(choice), 0, 0, 0, true};
     ++result_.priced;
     if (hopeless(candidate)) return true;
-    const bool never = model_.state_memory(choice) > space_.memory_bytes;
-    if (never && result_.by_strategy[0] && result_.by_strategy[0]->fits) return true;
+    // If nothing fits, the least need of all is what the refusal tells.
+    const bool some_fit = result_.by_strategy[0] && result_.by_strategy[0]->fits;
+    if (some_fit && model_.state_memory(choice) > space_.memory_bytes) return true;
     candidate.memory = model_.memory(choice);
     candidate.fits = candidate.memory <= space_.memory_bytes;
     keep_better(best_, candidate);
     for (std::size_t i = 0; i < strategies().size(); ++i) {
       if (belongs(choice, strategies()[i])) keep_better(result_.by_strategy[i], candidate);
     }
-    return candidate.fits || never;
+    return candidate.fits;
   }
 
   // With more micro-batches a step only takes longer. Choices far from the best are of use if they

@@ -20,6 +20,7 @@ struct Estimate {
   double seconds = 0;  // of a step
   double compute = 0, communication = 0;
   double memory = 0;  // bytes of a rank: state, the peak of live values, communicators
+  std::map<std::string, double> components;   // of memory, named as codegen/predict_plan.h does
   std::map<std::string, double> collectives;  // seconds by "all_reduce over x"
 };
 

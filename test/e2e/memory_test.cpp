@@ -12,8 +12,25 @@ struct Trained {
   std::int64_t arena = 0;
 };
 
+// What is predicted holds what is live at any time, and little more; every communicator counts
+// (cases G3).
+void check_prediction(const Plan& plan) {
+  const Machine machine = load_machine("perlmutter");
+  const Prediction p = predict(plan, machine);
+  double live = 0;
+  for (const TimelineEvent& event : p.timeline) live = std::max(live, event.memory);
+  const auto arena = static_cast<double>(plan.arena_bytes);
+  EXPECT_GE(arena, live);
+  EXPECT_LE(arena, 1.15 * live);
+  const auto communicators = static_cast<double>(plan.comms.size());
+  EXPECT_NEAR(
+      p.memory_total,
+      arena + machine.device.runtime_bytes + machine.device.communicator_bytes * communicators, 1);
+}
+
 Trained train(const ModelCase& model, const CompileFlags& flags, const Scratch& scratch) {
   compile_model(flags);
+  check_prediction(read_plan(flags.output));
   SessionOptions session = model.session(flags.output, true);
   session.steps = 3;
   session.log = scratch / "log";

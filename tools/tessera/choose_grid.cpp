@@ -100,13 +100,27 @@ std::string candidates_json(const SearchResult& result, const CompileFlags& flag
          "\n";
 }
 
-void refuse_to_fit(const SearchResult& result, double memory_bytes, const Machine& machine) {
+void refuse_to_fit(const StepModel& model, const SearchResult& result, double memory_bytes,
+                   const Machine& machine) {
   const Candidate& least = *std::ranges::min_element(result.candidates, {}, &Candidate::memory);
-  throw CompileError(str("machine ", machine.name),
-                     str("no plan fits: the smallest need is ", least.memory / 1e9,
-                         " GB a device (", to_text(least.choice), "), a ", machine.device.name,
-                         " offers ", memory_bytes / 1e9, " GB"),
-                     {"more devices, a smaller batch, or more --micro-batches"});
+  const auto gigabytes = [](double bytes) {
+    return str(number_text(std::round(bytes / 1e7) / 100), " GB");
+  };
+  std::vector<std::pair<std::string, double>> parts;
+  for (const auto& part : model.estimate(least.choice).components) parts.push_back(part);
+  std::ranges::stable_sort(parts, std::greater(), &std::pair<std::string, double>::second);
+  const bool state = parts.front().first != "activations and workspace";
+  throw CompileError(
+      str("machine ", machine.name),
+      str("no plan fits: the smallest need is ", gigabytes(least.memory), " a device (",
+          to_text(least.choice), "), a ", machine.device.name, " offers ", gigabytes(memory_bytes)),
+      {str("of that: ",
+           join(parts, ", ",
+                [&](const auto& part) { return str(part.first, " ", gigabytes(part.second)); })),
+       state ? "more devices, or fewer fixed settings (recompute, regather, zero1 and --grid are "
+               "free "
+               "unless given)"
+             : "more devices, a smaller batch, or more --micro-batches"});
 }
 
 }  // namespace tessera

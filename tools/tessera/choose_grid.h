@@ -24,7 +24,7 @@ std::string candidates_json(const SearchResult& result, const CompileFlags& flag
                             const Machine& machine);
 
 // The refusal when nothing fits: the least need, and what to change.
-[[noreturn]] void refuse_to_fit(const SearchResult& result, double memory_bytes,
-                                const Machine& machine);
+[[noreturn]] void refuse_to_fit(const StepModel& model, const SearchResult& result,
+                                double memory_bytes, const Machine& machine);
 
 }  // namespace tessera

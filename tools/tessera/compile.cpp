@@ -222,7 +222,7 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, T
     search_json = candidates_json(result, flags, machine);
     return std::move(*best);
   }
-  refuse_to_fit(*first, memory, machine);
+  refuse_to_fit(model, *first, memory, machine);
 }
 
 void report(const CompileFlags& flags, const Logical& logical, const Plan& plan) {
