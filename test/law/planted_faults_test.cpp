@@ -15,13 +15,18 @@ namespace tessera::test {
 namespace {
 
 std::string sharded_text(const std::string& model, const std::string& bind_batch,
-                         std::int64_t batch, std::int64_t sequence) {
+                         std::int64_t batch, std::int64_t sequence, bool all_settings) {
   ImportOptions options;
   options.model = std::string(TESSERA_TEST_DATA) + "/models/" + model + "/model.onnx";
   options.bindings = {{bind_batch, batch}, {"sequence", sequence}};
   ImportResult imported = import_onnx(options);
   imported.module.grid = Grid::parse("data=2,z=2,y=2,x=2", "test");
   PassContext context;
+  if (all_settings) {
+    context.options.recompute = Recompute::Selective;
+    context.options.regather = context.options.zero1 = true;
+    context.options.scatter_tokens = context.options.scatter_features = true;
+  }
   PassManager({{}, true}).run(imported.module, pipeline(true), context);
   return to_text(imported.module);
 }
@@ -189,9 +194,11 @@ bool lose_partial(Module&, Op& op) {
 
 TEST(PlantedFaults, AreCaughtByTheTypeChecker) {
   Tally tally;
-  for (const auto& [model, batch, sequence] :
-       {std::tuple{"gpt2_odd", 6, 15}, {"llama_tiny", 8, 16}, {"bert_tiny", 4, 12}}) {
-    const std::string text = sharded_text(model, "batch", batch, sequence);
+  for (const auto& [model, batch, sequence, all_settings] : {std::tuple{"gpt2_odd", 6, 15, false},
+                                                             {"llama_tiny", 8, 16, false},
+                                                             {"bert_tiny", 4, 12, false},
+                                                             {"gpt2_odd", 6, 15, true}}) {
+    const std::string text = sharded_text(model, "batch", batch, sequence, all_settings);
     ASSERT_TRUE(verify(parse_module(text, "module")).empty());
     Corrupter corrupter(text);
     for (const std::size_t at : corrupter.collectives()) {
