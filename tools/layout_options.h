@@ -10,13 +10,14 @@
 namespace tessera {
 
 inline void add_layout_options(CLI::App& app, PassOptions& options) {
-  app.add_option("--recompute", options.recompute,
-                 "What the backward pass makes again instead of keeping it: none; selective (all "
-                 "but contractions); block (all but the residual stream between blocks)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Recompute>{{"none", Recompute::None},
-                                           {"selective", Recompute::Selective},
-                                           {"block", Recompute::Block}}));
+  static const std::map<std::string, Recompute> kModes{
+      {"none", Recompute::None}, {"selective", Recompute::Selective}, {"block", Recompute::Block}};
+  app.add_option_function<std::string>(
+         "--recompute",
+         [&options](const std::string& mode) { options.recompute = kModes.at(mode); },
+         "What the backward pass makes again instead of keeping it: none; selective (all but "
+         "contractions); block (all but the residual stream between blocks)")
+      ->check(CLI::IsMember({"none", "selective", "block"}));
   app.add_flag(
       "--regather,!--no-regather", options.regather,
       "Gather for the backward pass again what the forward pass gathered (parameters over z)");

@@ -6,6 +6,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
+#include "tools/tessera/units.h"
 
 namespace tessera {
 namespace {
@@ -13,10 +14,9 @@ namespace {
 constexpr std::size_t kShown = 5;
 
 void row(const std::string& name, const Candidate& c) {
-  const std::string time = c.fits ? str(number_text(std::round(c.seconds * 1e6) / 1e6), " s")
-                                  : std::string("does not fit");
-  std::printf("  %-12s %-28s %14s %9.3g GB  %s\n", name.c_str(), c.choice.grid.text().c_str(),
-              time.c_str(), c.memory / 1e9, options_text(c.choice).c_str());
+  std::printf("  %-12s %-28s %13s %9s  %s\n", name.c_str(), c.choice.grid.text().c_str(),
+              c.fits ? seconds_text(c.seconds).c_str() : "does not fit",
+              bytes_text(c.memory).c_str(), options_text(c.choice).c_str());
 }
 
 nlohmann::json to_json(const std::string& name, const Candidate& c) {
@@ -77,8 +77,8 @@ void print_candidates(const SearchResult& result, const CompileFlags& flags,
     if (result.by_strategy[i]) row(strategies()[i].name, *result.by_strategy[i]);
   }
   const double best = result.candidates.front().seconds;
-  std::printf("  no plan takes less than %.4g s: the best is within a factor of %.2f\n",
-              result.lower_bound, best / result.lower_bound);
+  std::printf("  no plan takes less than %s: the best is within a factor of %.2f\n",
+              seconds_text(result.lower_bound).c_str(), best / result.lower_bound);
 }
 
 std::string candidates_json(const SearchResult& result, const CompileFlags& flags,
@@ -103,20 +103,18 @@ std::string candidates_json(const SearchResult& result, const CompileFlags& flag
 void refuse_to_fit(const StepModel& model, const SearchResult& result, double memory_bytes,
                    const Machine& machine) {
   const Candidate& least = *std::ranges::min_element(result.candidates, {}, &Candidate::memory);
-  const auto gigabytes = [](double bytes) {
-    return str(number_text(std::round(bytes / 1e7) / 100), " GB");
-  };
   std::vector<std::pair<std::string, double>> parts;
   for (const auto& part : model.estimate(least.choice).components) parts.push_back(part);
   std::ranges::stable_sort(parts, std::greater(), &std::pair<std::string, double>::second);
   const bool state = parts.front().first != "activations and workspace";
   throw CompileError(
       str("machine ", machine.name),
-      str("no plan fits: the smallest need is ", gigabytes(least.memory), " a device (",
-          to_text(least.choice), "), a ", machine.device.name, " offers ", gigabytes(memory_bytes)),
+      str("no plan fits: the smallest need is ", bytes_text(least.memory), " a device (",
+          to_text(least.choice), "), a ", machine.device.name, " offers ",
+          bytes_text(memory_bytes)),
       {str("of that: ",
            join(parts, ", ",
-                [&](const auto& part) { return str(part.first, " ", gigabytes(part.second)); })),
+                [&](const auto& part) { return str(part.first, " ", bytes_text(part.second)); })),
        state ? "more devices, or fewer fixed settings (recompute, regather, zero1 and --grid are "
                "free "
                "unless given)"

@@ -210,6 +210,9 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, T
       timings.time("search", [&] { return StepModel(whole.imported.module, machine); });
   SearchSpace space = search_space(flags, machine);
   const double memory = space.memory_bytes;
+  if (flags.devices > machine.devices() && !flags.quiet)
+    std::cerr << "warning: " << flags.devices << " devices are asked for, " << machine.name
+              << " has " << machine.devices() << "\n";
   std::optional<SearchResult> first;
   for (const double share : kSafety) {
     space.memory_bytes = share * memory;

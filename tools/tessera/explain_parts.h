@@ -6,14 +6,12 @@
 #include <string>
 
 #include "codegen/predict_plan.h"
+#include "tools/tessera/units.h"
 
 namespace tessera {
 
 using Json = nlohmann::ordered_json;
 
-std::string seconds_text(double seconds);
-std::string bytes_text(double bytes);
-std::string flops_text(double flops_per_second);
 std::string percent(double part, double whole);
 void line(const std::string& what, const std::string& value, const std::string& more = "");
 
