@@ -45,7 +45,9 @@ struct PassOptions {
   // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
   // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.
   bool scatter_tokens = false, scatter_features = false;
-  bool zero1 = false;  // optimizer state is cut over data too (ZeRO stage 1)
+  bool refine = false;                // passes/search/refine_loops.cpp
+  std::string machine = "localhost";  // whose costs it takes: a preset or a machine file
+  bool zero1 = false;                 // optimizer state is cut over data too (ZeRO stage 1)
 };
 
 struct PassContext {

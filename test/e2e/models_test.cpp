@@ -108,6 +108,19 @@ TEST(Pins, AreObeyedOrRefused) {
   }
 }
 
+// Loops assigned op by op: whatever is cheapest is still right.
+TEST_P(Models, TrainAsTheReferenceWhenRefined) {
+  const auto& [name, grid] = GetParam();
+  const ModelCase model(name);
+  const Scratch scratch;
+  CompileFlags flags = model.training(grid, scratch / "plan");
+  if (Grid::parse(grid, "test").ranks() > 8) return;  // solved in seconds, but not many times
+  flags.options.refine = true;
+  flags.options.machine = "perlmutter";
+  compile_model(flags);
+  check_training(model, scratch);
+}
+
 // The search can change speed, never values: what it chooses under every strategy, and with every
 // setting that trades time for memory.
 class ChosenPlans : public testing::TestWithParam<const char*> {};

@@ -15,6 +15,8 @@
 #include "ir/copy.h"
 #include "ir/verify.h"
 #include "passes/pass_manager.h"
+#include "passes/search/assignment.h"
+#include "passes/sharded/layout.h"
 #include "tools/tessera/choose_grid.h"
 
 namespace tessera {
@@ -132,8 +134,30 @@ struct Compiled {
   Plan plan;
 };
 
+// What --refine solves, on the grid at hand: nodes, edges, the layout's assignment and the best
+// known.
+void dump_costs(const Module& logical, const PassContext& context, const CompileFlags& flags) {
+  constexpr std::size_t kMostOps = 2000;
+  Module module = copy_of(logical);
+  if (body_of(module)->ops().size() > kMostOps)
+    throw CompileError("--dump-costs",
+                       str("the model's step has ", body_of(module)->ops().size(), " ops, at most ",
+                           kMostOps, " are written"),
+                       {"layers repeat: a model of fewer layers has the same problem"});
+  PassContext layout{context.options, {}};
+  const std::vector<const Pass*> passes{find_pass("choose_shardings"),
+                                        find_pass("propagate_shardings")};
+  PassManager({{}, false}).run(module, passes, layout);
+  const AssignmentProblem problem =
+      assignment_problem(module, load_machine(context.options.machine));
+  write_text(flags.dump_costs, costs_json(problem, solve(problem), module.grid));
+}
+
 Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
-  const std::string settings = options_text(settings_of(logical.context.options));
+  if (!flags.dump_costs.empty()) dump_costs(logical.imported.module, logical.context, flags);
+  if (!flags.machine.empty()) logical.imported.module.notes["machine"] = flags.machine;
+  std::string settings = options_text(settings_of(logical.context.options));
+  if (logical.context.options.refine) settings += settings.empty() ? "refined" : ", refined";
   if (!settings.empty()) logical.imported.module.notes["settings"] = settings;
   logical.manager.run(logical.imported.module, sharded_passes(), logical.context);
   Plan plan = timings.time("emit_plan", [&] {
@@ -173,6 +197,9 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
   constexpr std::size_t kTries = 6, kReplayed = 2;
   constexpr double kNearlyAsGood = 1.02;
   const std::size_t most_replays = flags.dump_dir.empty() ? kReplayed : 1;  // dumps are of one plan
+  CompileFlags layouts = flags;
+  layouts.options.refine = false;  // only the best is refined, and kept if its replay is faster
+  layouts.dump_costs.clear();
   std::optional<Compiled> best;
   std::size_t best_at = 0, replayed = 0;
   double best_seconds = 0;
@@ -180,7 +207,7 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
   for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
     const bool late = best && candidates[i].seconds > kNearlyAsGood * candidates[best_at].seconds;
     if (late || replayed == most_replays) break;
-    Compiled compiled = compile_choice(candidates[i].choice, whole, flags, timings);
+    Compiled compiled = compile_choice(candidates[i].choice, whole, layouts, timings);
     const Prediction replay =
         timings.time("replay", [&] { return predict(compiled.plan, machine); });
     candidates[i].memory = replay.memory_total;
@@ -192,9 +219,14 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
     best_at = i;
     best_seconds = replay.seconds;
   }
-  if (best)
-    std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(best_at),
-                candidates.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
+  if (!best) return best;
+  if (flags.options.refine || !flags.dump_costs.empty()) {
+    Compiled refined = compile_choice(candidates[best_at].choice, whole, flags, timings);
+    const Prediction replay = predict(refined.plan, machine);
+    if (replay.seconds < best_seconds && replay.memory_total <= memory) best = std::move(refined);
+  }
+  std::rotate(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(best_at),
+              candidates.begin() + static_cast<std::ptrdiff_t>(best_at) + 1);
   return best;
 }
 

@@ -10,7 +10,7 @@
 namespace tessera {
 
 struct CompileFlags {
-  std::filesystem::path model, output, dump_dir;
+  std::filesystem::path model, output, dump_dir, dump_costs;
   bool train = false, infer = false, remarks = false, retie = true, quiet = false;
   std::vector<std::string> bind, freeze, trainable;
   std::string grid, optimizer = "adamw";

@@ -57,6 +57,8 @@ void add_compile(CLI::App& app, CompileFlags& f) {
   app.add_flag("--no-retie{false}", f.retie,
                "Keep a transposed copy of a lookup table as a parameter of its own");
   app.add_option("--dump-dir", f.dump_dir, "The module after each pass, as text");
+  app.add_option("--dump-costs", f.dump_costs,
+                 "The assignment problem of the chosen grid as JSON, for other solvers");
   app.add_flag("--remarks", f.remarks, "Print what the compiler decided");
   app.add_flag("--timings", f.timings, "Print where the compiler's time goes");
   app.add_option("-o,--output", f.output, "The plan's folder")->required();
@@ -138,6 +140,7 @@ int run(int argc, char** argv) {
   }
   if (compile_command->parsed()) {
     note_fixed(*compile_command, flags);
+    if (!flags.machine.empty()) flags.options.machine = flags.machine;
     compile_model(flags);
     return 0;
   }

@@ -1,0 +1,46 @@
+// Replaces the layout's loop assignment by the cheapest one that the solver knows
+// (passes/search/assignment.h), under additive costs of ops and of changes of sharding:
+//
+//   %h = einsum %a, %w "mk,kn->mn" loops(k: x; n: y)   =>   ... loops(m: x; n: y)
+//
+// Arguments lie as they did. Any assignment is right, since types derive every collective; whether
+// it is faster is for the replay to say. Modules of more than kMostOps ops are left alone.
+#include "ir/base/text.h"
+#include "passes/pass.h"
+#include "passes/search/assignment.h"
+#include "passes/sharded/layout.h"
+
+namespace tessera {
+
+namespace {
+constexpr std::size_t kMostOps = 4000;
+constexpr std::size_t kLargestTable = 1 << 16;  // a second or two for a few hundred ops
+}  // namespace
+
+bool refine_loops(Module& module, PassContext& context) {
+  if (!context.options.refine || module.grid.ranks() == 1) return false;
+  Func& body = *body_of(module);
+  if (body.ops().size() > kMostOps) {
+    context.remark(
+        str("refine: ", body.ops().size(), " ops are too many, the layout's loops stay"));
+    return false;
+  }
+  const Machine machine = load_machine(context.options.machine);
+  const AssignmentProblem problem = assignment_problem(module, machine);
+  const Assignment best = solve(problem, kLargestTable);
+  std::vector<int> layout;
+  for (const AssignmentNode& node : problem.nodes) layout.push_back(node.present);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
+    const AssignmentNode& node = problem.nodes[i];
+    if (best.choice[i] == node.present) continue;
+    node.source->loops = node.choices[static_cast<std::size_t>(best.choice[i])];
+    ++changed;
+  }
+  context.remark(str("refine: ", changed, " of ", problem.nodes.size(),
+                     " ops take other loops than the layout's, ", cost_of(problem, layout),
+                     " s become ", best.seconds, " s", best.exact ? "" : " (not proven least)"));
+  return changed > 0;
+}
+
+}  // namespace tessera
