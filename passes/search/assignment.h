@@ -4,7 +4,7 @@
 //
 // `solve` eliminates one variable after the other, exactly, as long as the tables stay small; where
 // they would not, it holds the best connected nodes at their present choice, solves the rest
-// exactly, and begins again from there until nothing improves.
+// exactly, and begins again from there with others held, until nothing improves.
 #pragma once
 #include <string>
 #include <vector>

@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 constexpr std::size_t kMostOps = 4000;
-constexpr std::size_t kLargestTable = 1 << 16;  // a second or two for a few hundred ops
+constexpr std::size_t kLargestTable = 1 << 18;  // seconds for a few hundred ops
 }  // namespace
 
 bool refine_loops(Module& module, PassContext& context) {

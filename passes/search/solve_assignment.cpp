@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/base/check.h"
+#include "ir/base/random.h"
 #include "passes/search/assignment.h"
 
 namespace tessera {
@@ -16,8 +17,10 @@ struct Factor {
 
 class Eliminator {
  public:
-  Eliminator(const AssignmentProblem& problem, const std::vector<int>& start, std::size_t limit)
-      : problem_(problem), limit_(limit) {
+  // `round` varies which of the well connected nodes are held.
+  Eliminator(const AssignmentProblem& problem, const std::vector<int>& start, std::size_t limit,
+             int round)
+      : problem_(problem), limit_(limit), round_(round) {
     result_.choice = start;
     alive_.assign(problem.nodes.size(), true);
     for (std::size_t v = 0; v < problem.nodes.size(); ++v)
@@ -86,10 +89,16 @@ class Eliminator {
 
   int best_connected() const {
     int best = -1;
-    std::size_t most = 0;
+    double most = 0;
     for (std::size_t v = 0; v < alive_.size(); ++v) {
       if (!alive_[v]) continue;
-      const std::size_t degree = neighbours(static_cast<int>(v)).size();
+      const double chance =
+          round_ == 0
+              ? 0
+              : static_cast<double>(random_bits(static_cast<std::uint64_t>(round_), v, 0) % 1000) /
+                    1000;
+      const double degree =
+          static_cast<double>(neighbours(static_cast<int>(v)).size()) * (1 + chance);
       if (best < 0 || degree > most) {
         best = static_cast<int>(v);
         most = degree;
@@ -177,6 +186,7 @@ class Eliminator {
 
   const AssignmentProblem& problem_;
   std::size_t limit_;
+  int round_;
   std::vector<Factor> factors_;
   std::vector<char> alive_;
   std::vector<Eliminated> eliminated_;
@@ -199,16 +209,16 @@ double cost_of(const AssignmentProblem& problem, const std::vector<int>& choice)
 }
 
 Assignment solve(const AssignmentProblem& problem, std::size_t largest_table) {
-  constexpr int kRounds = 20;
+  constexpr int kRounds = 60, kPatience = 12;
   constexpr double kImproves = 1 - 1e-9;
   Assignment best;
   for (const AssignmentNode& node : problem.nodes) best.choice.push_back(node.present);
   best.seconds = cost_of(problem, best.choice);
-  for (int round = 0; round < kRounds; ++round) {
-    Assignment next = Eliminator(problem, best.choice, largest_table).run();
-    const bool done = next.exact || next.seconds >= kImproves * best.seconds;
+  best.exact = false;
+  for (int round = 0, idle = 0; round < kRounds && idle < kPatience && !best.exact; ++round) {
+    Assignment next = Eliminator(problem, best.choice, largest_table, round).run();
+    idle = next.seconds < kImproves * best.seconds ? 0 : idle + 1;
     if (next.exact || next.seconds < best.seconds) best = std::move(next);
-    if (done) break;
   }
   return best;
 }

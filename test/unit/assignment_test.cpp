@@ -3,9 +3,13 @@
 #include "passes/search/assignment.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <random>
 
+#include "frontend/import_onnx.h"
+#include "frontend/zoo.h"
 #include "ir/base/text.h"
 #include "ir/builder.h"
 #include "passes/pass_manager.h"
@@ -123,6 +127,46 @@ TEST(Assignment, IsWithinOnePercentOfAllAssignmentsOfRandomGraphs) {
       "%d graphs tried in full; the best assignment beats the layout's by 1%% in %d of 1500\n",
       graphs, better);
   EXPECT_GT(graphs, 1000);
+}
+
+AssignmentProblem block_problem(const std::string& family, bool train, const std::string& grid) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / str("tessera-block-", ::getpid(), ".onnx");
+  write_zoo_model({family, 1, 1024, 16, 4096, 256, family == "llama" ? 4 : 0, 0, DType::BF16},
+                  path);
+  ImportOptions import;
+  import.model = path;
+  import.bindings = {{"batch", 16}, { "sequence", 256 }};
+  Module module = import_onnx(import).module;
+  std::filesystem::remove(path);
+  module.grid = Grid::parse(grid, "test");
+  PassContext context;
+  context.options.train = train;
+  PassManager({{}, false}).run(module, logical_passes(train), context);
+  const std::vector<const Pass*> passes{find_pass("choose_shardings"),
+                                        find_pass("propagate_shardings")};
+  PassManager({{}, false}).run(module, passes, context);
+  return assignment_problem(module, load_machine("perlmutter"));
+}
+
+// With the small tables of --refine, transformer blocks cost within 1% of the proven optimum.
+TEST(Assignment, IsWithinOnePercentOnTransformerBlocks) {
+  constexpr std::size_t kSmall = std::size_t{1} << 18, kLarge = std::size_t{1} << 24;
+  for (const auto& [family, train, grid] : {std::tuple{"gpt", false, "data=2,z=2,y=2,x=2"},
+                                            {"llama", false, "data=2,z=2,y=2,x=2"},
+                                            {"gpt", false, "data=1,z=1,y=2,x=2"},
+                                            {"llama", true, "data=1,z=1,y=2,x=2"}}) {
+    const AssignmentProblem problem = block_problem(family, train, grid);
+    const Assignment exact = solve(problem, kLarge);
+    ASSERT_TRUE(exact.exact) << family << grid;
+    for (const std::size_t table : {kSmall / 16, kSmall}) {
+      const Assignment held = solve(problem, table);
+      const double gap = held.seconds / exact.seconds - 1;
+      std::printf("%-5s %s %s: %zu ops, tables of %zu: %.2f%% above the optimum\n", family,
+                  train ? "training" : "inference", grid, problem.nodes.size(), table, 100 * gap);
+      EXPECT_LE(gap, table == kSmall ? 0.01 : 0.05);
+    }
+  }
 }
 
 }  // namespace
