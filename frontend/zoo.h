@@ -12,7 +12,7 @@ namespace tessera {
 struct ZooModel {
   std::string family;  // gpt (learned positions, LayerNorm, GELU, tied head) or llama (rotary,
                        // RMSNorm, SwiGLU, grouped heads)
-  std::int64_t layers = 12, hidden = 768, heads = 12, vocabulary = 50257, sequence = 1024;
+  std::int64_t layers = 12, hidden = 768, heads = 12, vocabulary = 50257, sequence = 2048;
   std::int64_t kv_heads = 0;  // llama: key and value heads; 0: as many as heads
   std::int64_t mlp = 0;       // 0: 4 hidden for gpt, 8/3 hidden rounded up to 256 for llama
   DType dtype = DType::F32;

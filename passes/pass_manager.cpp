@@ -46,8 +46,11 @@ void PassManager::run(Module& module, std::span<const Pass* const> passes, PassC
     const bool changed = pass->run(module, context);
     module.level = pass->to;
     runs_.push_back({std::string(pass->name), changed, seconds_since(start)});
-    if (options_.verify_each) verify_or_throw(module, str("after ", pass->name));
-    if (changed || pass->from != pass->to) dump(module, pass->name);
+    // A module that a pass says it has left alone was verified before; the last one is either way.
+    const bool fresh = changed || pass->from != pass->to;
+    if (options_.verify_each && (fresh || pass == passes.back()))
+      verify_or_throw(module, str("after ", pass->name));
+    if (fresh) dump(module, pass->name);
   }
 }
 

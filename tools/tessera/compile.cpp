@@ -168,35 +168,60 @@ Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
   return {std::move(logical), std::move(plan)};
 }
 
-Compiled compile_choice(const Choice& choice, const Logical& whole, const CompileFlags& flags,
-                        Timings& timings) {
-  CompileFlags chosen = flags;
-  choice.apply(chosen.options);
-  if (choice.micro_batches > 1)
-    return finish(import_and_prepare(chosen, choice.grid, timings), chosen, timings);
-  Logical logical{{copy_of(whole.imported.module), {}, {}, {}},
-                  {chosen.options, whole.context.remarks},
-                  whole.manager};
-  logical.imported.remarks = whole.imported.remarks;
-  logical.imported.absent = whole.imported.absent;
-  logical.imported.inline_weights = whole.imported.inline_weights;
-  logical.context.options.train = flags.train;
-  logical.context.options.optimizer = parse_optimizer(flags.optimizer);
-  logical.imported.module.grid = choice.grid;
-  logical.manager.run(logical.imported.module, std::vector{find_pass("recompute_activations")},
-                      logical.context);
-  return finish(std::move(logical), chosen, timings);
-}
+// The module before everything that a choice decides, for each number of micro-batches that was
+// asked for; copied for each plan that is tried.
+class Prepared {
+ public:
+  Prepared(const CompileFlags& flags, Timings& timings) : flags_(flags), timings_(timings) {
+    Choice().apply(flags_.options);
+    flags_.options.refine = false;
+  }
+
+  const Logical& at(std::int64_t micro_batches) {
+    const auto known = by_count_.find(micro_batches);
+    if (known != by_count_.end()) return known->second;
+    CompileFlags flags = flags_;
+    flags.options.micro_batches = micro_batches;
+    const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
+    return by_count_.emplace(micro_batches, import_and_prepare(flags, one, timings_)).first->second;
+  }
+
+  Compiled compile(const Choice& choice, const CompileFlags& flags) {
+    const Logical& whole = at(choice.micro_batches);
+    CompileFlags chosen = flags;
+    choice.apply(chosen.options);
+    Logical logical{{copy_of(whole.imported.module), {}, {}, {}},
+                    {chosen.options, whole.context.remarks},
+                    whole.manager};
+    logical.imported.remarks = whole.imported.remarks;
+    logical.imported.absent = whole.imported.absent;
+    logical.imported.inline_weights = whole.imported.inline_weights;
+    logical.context.options.train = flags.train;
+    logical.context.options.optimizer = parse_optimizer(flags.optimizer);
+    logical.imported.module.grid = choice.grid;
+    logical.manager.run(logical.imported.module, std::vector{find_pass("recompute_activations")},
+                        logical.context);
+    return finish(std::move(logical), chosen, timings_);
+  }
+
+ private:
+  CompileFlags flags_;
+  Timings& timings_;
+  std::map<std::int64_t, Logical> by_count_;
+};
 
 // Compiles the best candidates, one after the other, until a plan holds what the estimate promised;
 // of those that are nearly as good, the one whose replay is fastest. It comes first in `result`
 // then.
-std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole, double memory,
+std::optional<Compiled> compile_best(SearchResult& result, Prepared& prepared, double memory,
                                      const CompileFlags& flags, const Machine& machine,
                                      Timings& timings) {
   constexpr std::size_t kTries = 6, kReplayed = 2;
   constexpr double kNearlyAsGood = 1.02;
-  const std::size_t most_replays = flags.dump_dir.empty() ? kReplayed : 1;  // dumps are of one plan
+  // Dumps are of one plan; of a large model a second plan takes a second or two more.
+  constexpr std::size_t kLarge = 3000;
+  const bool large = body_of(prepared.at(1).imported.module)->ops().size() > kLarge;
+  const std::size_t most_replays = flags.dump_dir.empty() && !large ? kReplayed : 1;
   CompileFlags layouts = flags;
   layouts.options.refine = false;  // only the best is refined, and kept if its replay is faster
   layouts.dump_costs.clear();
@@ -207,13 +232,14 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
   for (std::size_t i = 0; i < std::min(kTries, candidates.size()) && candidates[i].fits; ++i) {
     const bool late = best && candidates[i].seconds > kNearlyAsGood * candidates[best_at].seconds;
     if (late || replayed == most_replays) break;
-    Compiled compiled = compile_choice(candidates[i].choice, whole, layouts, timings);
+    if (best) ++replayed;  // fits or not
+    Compiled compiled = prepared.compile(candidates[i].choice, layouts);
     const Prediction replay =
         timings.time("replay", [&] { return predict(compiled.plan, machine); });
     candidates[i].memory = replay.memory_total;
     candidates[i].fits = replay.memory_total <= memory;
     if (!candidates[i].fits) continue;
-    ++replayed;
+    if (!best) ++replayed;
     if (best && replay.seconds >= best_seconds) continue;
     best = std::move(compiled);
     best_at = i;
@@ -221,7 +247,7 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
   }
   if (!best) return best;
   if (flags.options.refine || !flags.dump_costs.empty()) {
-    Compiled refined = compile_choice(candidates[best_at].choice, whole, flags, timings);
+    Compiled refined = prepared.compile(candidates[best_at].choice, flags);
     const Prediction replay = predict(refined.plan, machine);
     if (replay.seconds < best_seconds && replay.memory_total <= memory) best = std::move(refined);
   }
@@ -234,10 +260,8 @@ std::optional<Compiled> compile_best(SearchResult& result, const Logical& whole,
 Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, Timings& timings,
                             std::string& search_json) {
   constexpr double kSafety[] = {1, 0.85, 0.7, 0.5};
-  const Grid one({{"data", 1}, {"z", 1}, {"y", 1}, {"x", 1}});
-  CompileFlags plain = flags;
-  Choice().apply(plain.options);
-  const Logical whole = import_and_prepare(plain, one, timings);
+  Prepared prepared(flags, timings);
+  const Logical& whole = prepared.at(1);
   const StepModel model =
       timings.time("search", [&] { return StepModel(whole.imported.module, machine); });
   SearchSpace space = search_space(flags, machine);
@@ -249,7 +273,7 @@ Compiled choose_and_compile(const CompileFlags& flags, const Machine& machine, T
   for (const double share : kSafety) {
     space.memory_bytes = share * memory;
     SearchResult result = timings.time("search", [&] { return search_plans(model, space, flags); });
-    std::optional<Compiled> best = compile_best(result, whole, memory, flags, machine, timings);
+    std::optional<Compiled> best = compile_best(result, prepared, memory, flags, machine, timings);
     if (!first) first = result;
     if (!best) continue;
     best->plan.notes["machine"] = flags.machine.empty() ? "localhost" : flags.machine;
