@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ir/base/text.h"
 
@@ -185,8 +186,15 @@ std::string Module::add_constant(const Tensor& tensor) {
   const auto mix = [&](std::uint64_t byte) { hash = (hash ^ byte) * 1099511628211ull; };
   mix(static_cast<std::uint64_t>(tensor.dtype()));
   for (std::int64_t size : tensor.shape()) mix(static_cast<std::uint64_t>(size) + 0x9e37u);
-  for (std::size_t i = 0; i < tensor.bytes(); ++i)
-    mix(static_cast<std::uint64_t>(tensor.data()[i]));
+  std::size_t at = 0;
+  constexpr std::size_t kLarge = 4096, kWord = sizeof(std::uint64_t);  // masks of whole sequences
+  for (; tensor.bytes() > kLarge && at + kWord <= tensor.bytes(); at += kWord) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, tensor.data() + at, kWord);
+    mix(word);
+    hash ^= hash >> 29;  // a word's upper bits reach the lower ones
+  }
+  for (; at < tensor.bytes(); ++at) mix(static_cast<std::uint64_t>(tensor.data()[at]));
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string key = "c";
   for (int shift = 60; shift >= 28; shift -= 4) key += kHex[(hash >> shift) & 15];

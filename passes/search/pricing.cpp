@@ -26,8 +26,9 @@ Pricing::Pricing(const ModelData& data, const Choice& choice)
   if (!zero1_matters_) homes_[1] = homes_[0];
   for (const DistinctOp& op : data.ops) {
     version_bytes_.emplace_back(op.operands.size(), 0.0);
+    shapes_.push_back(shape_of(op, false));
     if (op.follows || !op.in_micro) continue;
-    const Shape shape = shape_of(op, false);
+    const Shape& shape = shapes_.back();
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
       const bool differs = op.operands[i] >= 0 && shape.operands[i] != at(op.operands[i], false);
       if (differs) version_bytes_.back()[i] = bytes(shape.operands[i]);
@@ -42,7 +43,8 @@ bool Pricing::serves(const Choice& choice) const {
 }
 
 Pricing::Price Pricing::price(const DistinctOp& op, bool zero1) const {
-  Shape shape = shape_of(op, zero1);
+  Shape shape =
+      zero1 ? shape_of(op, true) : shapes_[static_cast<std::size_t>(&op - data_.ops.data())];
   Price price;
   price.compute = compute(op, shape);
   price.operands.resize(op.operands.size());
@@ -115,9 +117,9 @@ void Pricing::collective(OpKind kind, const Axes& over, double size, Collectives
   into.push_back({kind, over, collective_cost(data_.machine, grid_, kind, over, size).seconds});
 }
 
-const std::vector<Pricing::Price>& Pricing::prices(bool zero1) {
+const Pricing::Prices& Pricing::prices(bool zero1) {
   zero1 = zero1 && zero1_matters_;
-  std::optional<std::vector<Price>>& known = prices_[zero1 ? 1 : 0];
+  std::optional<Prices>& known = prices_[zero1 ? 1 : 0];
   if (known) return *known;
   known.emplace();
   for (std::size_t i = 0; i < data_.ops.size(); ++i) {
@@ -125,7 +127,7 @@ const std::vector<Pricing::Price>& Pricing::prices(bool zero1) {
     const auto moved = [&](int kind) { return kind >= 0 && at(kind, false) != at(kind, true); };
     const bool same = zero1 && prices_[0] && std::ranges::none_of(op.operands, moved) &&
                       std::ranges::none_of(op.results, moved);
-    known->push_back(same ? (*prices_[0])[i] : price(op, zero1));
+    known->push_back(same ? (*prices_[0])[i] : std::make_shared<const Price>(price(op, zero1)));
   }
   return *known;
 }
@@ -135,16 +137,16 @@ template <class Visit>
 void Pricing::each(const Choice& choice, Visit visit) {
   const std::size_t variant = variant_of(choice.recompute);
   const std::uint8_t mode = choice.regather ? kRegather : kKeep;
-  const std::vector<Price>& known = prices(choice.zero1);
+  const Prices& known = prices(choice.zero1);
   static const Collectives kNone;
   for (std::size_t i = 0; i < data_.ops.size(); ++i) {
     const DistinctOp& op = data_.ops[i];
     const double times =
         op.count[variant] * (op.in_micro ? static_cast<double>(choice.micro_batches) : 1.0);
     if (times == 0) continue;
-    visit(times, known[i].compute, known[i].results);
+    visit(times, known[i]->compute, known[i]->results);
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      if ((op.fresh[o] & mode) != 0) visit(times, 0.0, known[i].operands[o]);
+      if ((op.fresh[o] & mode) != 0) visit(times, 0.0, known[i]->operands[o]);
     }
   }
   visit(1, accumulation(), kNone);
@@ -219,9 +221,9 @@ double Pricing::communicators(bool zero1) {
   std::optional<double>& known = communicators_[zero1 ? 1 : 0];
   if (known) return *known;
   std::set<Axes> sets;
-  for (const Price& price : prices(zero1)) {
-    for (const Collective& c : price.results) sets.insert(c.over);
-    for (const Collectives& operand : price.operands) {
+  for (const auto& price : prices(zero1)) {
+    for (const Collective& c : price->results) sets.insert(c.over);
+    for (const Collectives& operand : price->operands) {
       for (const Collective& c : operand) sets.insert(c.over);
     }
   }

@@ -1,6 +1,7 @@
 // Prices all ops of a model for one grid, layout and number of micro-batches; recompute, gathering
 // and ZeRO-1 then only choose counts. Internal to passes/search.
 #pragma once
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -50,7 +51,8 @@ class Pricing {
 
   Shape shape_of(const DistinctOp& op, bool zero1) const;
   Shape follower_shape(const DistinctOp& op, bool zero1) const;
-  const std::vector<Price>& prices(bool zero1);
+  using Prices = std::vector<std::shared_ptr<const Price>>;
+  const Prices& prices(bool zero1);
   Price price(const DistinctOp& op, bool zero1) const;
   void statistics(const DistinctOp& op, const Type& made, const LoopAxes& loops,
                   Price& price) const;
@@ -72,9 +74,10 @@ class Pricing {
   AxisId data_axis_ = -1;
   bool zero1_matters_ = false;
   std::vector<Type> homes_[2];  // by zero1
-  std::optional<std::vector<Price>> prices_[2];
+  std::optional<Prices> prices_[2];
   std::optional<double> communicators_[2];          // by zero1
   std::optional<double> peaks_[kVariants][2];       // by recompute and regather
+  std::vector<Shape> shapes_;                       // without ZeRO-1, by op
   std::vector<std::vector<double>> version_bytes_;  // by op and operand; 0: it is read as it lies
 };
 

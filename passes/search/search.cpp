@@ -1,6 +1,7 @@
 #include "passes/search/search.h"
 
 #include <algorithm>
+#include <future>
 
 namespace tessera {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 // A choice must promise this much less to be preferred to a simpler one: more than round-off.
 constexpr double kWorthIt = 1 - 1e-9;
 // Grids that take this much longer than the best are not listed.
-constexpr double kNotNear = 1.25;
+constexpr double kNotNear = 1.1;
 
 std::vector<bool> values_of(Setting setting, const std::optional<bool>& fixed, bool matters) {
   if (fixed) return {*fixed};
@@ -48,27 +49,33 @@ bool belongs(const Choice& c, const Strategy& s) {
          agrees(s.tokens, c.scatter_tokens, y > 1) && agrees(s.features, c.scatter_features, x > 1);
 }
 
+void keep_better(std::optional<Candidate>& best, const Candidate& candidate) {
+  const bool better = !best || (candidate.fits && !best->fits) ||
+                      (candidate.fits ? candidate.seconds < kWorthIt * best->seconds
+                                      : !best->fits && candidate.memory < best->memory);
+  if (better) best = candidate;
+}
+
 class Searcher {
  public:
-  Searcher(const StepModel& model, const SearchSpace& space) : model_(model), space_(space) {
+  // Looks at every `of`-th grid, from number `part` on.
+  Searcher(const StepModel& model, const SearchSpace& space, int part, int of)
+      : model_(model.view()), space_(space), part_(part), of_(of) {
     result_.by_strategy.resize(strategies().size());
   }
 
   SearchResult run() {
     const int n = space_.devices;
+    int number = 0;
     for (int data = 1; data <= n; ++data) {
       for (int z = 1; n % data == 0 && z <= n / data; ++z) {
         const int left = n / data / z;
         for (int y = 1; n / data % z == 0 && y <= left; ++y) {
-          if (left % y == 0 && allowed(data, z, y, left / y)) try_grid(data, z, y, left / y);
+          if (left % y != 0 || !allowed(data, z, y, left / y)) continue;
+          if (number++ % of_ == part_) try_grid(data, z, y, left / y);
         }
       }
     }
-    std::ranges::stable_sort(result_.candidates, [](const Candidate& a, const Candidate& b) {
-      if (a.fits != b.fits) return a.fits;
-      return a.fits ? a.seconds < b.seconds : a.memory < b.memory;
-    });
-    result_.lower_bound = model_.lower_bound(n);
     for (Candidate& candidate : result_.candidates) split_time(candidate);
     for (std::optional<Candidate>& candidate : result_.by_strategy) {
       if (candidate) split_time(*candidate);
@@ -176,23 +183,42 @@ class Searcher {
     return true;
   }
 
-  static void keep_better(std::optional<Candidate>& best, const Candidate& candidate) {
-    const bool better = !best || (candidate.fits && !best->fits) ||
-                        (candidate.fits ? candidate.seconds < kWorthIt * best->seconds
-                                        : !best->fits && candidate.memory < best->memory);
-    if (better) best = candidate;
-  }
-
-  const StepModel& model_;
+  const StepModel model_;
   const SearchSpace& space_;
+  int part_, of_;
   std::optional<Candidate> best_;  // on the grid at hand
   SearchResult result_;
 };
 
 }  // namespace
 
+// Grids are dealt out to two threads; each prunes by what it has seen itself, so that the result
+// does not depend on their pace.
 SearchResult search(const StepModel& model, const SearchSpace& space) {
-  return Searcher(model, space).run();
+  constexpr int kThreads = 2;
+  std::vector<std::future<SearchResult>> parts;
+  for (int part = 0; part < kThreads; ++part) {
+    parts.push_back(std::async(std::launch::async, [&model, &space, part] {
+      return Searcher(model, space, part, kThreads).run();
+    }));
+  }
+  SearchResult result = parts[0].get();
+  for (int part = 1; part < kThreads; ++part) {
+    const SearchResult other = parts[static_cast<std::size_t>(part)].get();
+    result.grids += other.grids;
+    result.priced += other.priced;
+    result.candidates.insert(result.candidates.end(), other.candidates.begin(),
+                             other.candidates.end());
+    for (std::size_t i = 0; i < strategies().size(); ++i) {
+      if (other.by_strategy[i]) keep_better(result.by_strategy[i], *other.by_strategy[i]);
+    }
+  }
+  std::ranges::stable_sort(result.candidates, [](const Candidate& a, const Candidate& b) {
+    if (a.fits != b.fits) return a.fits;
+    return a.fits ? a.seconds < b.seconds : a.memory < b.memory;
+  });
+  result.lower_bound = model.lower_bound(space.devices);
+  return result;
 }
 
 }  // namespace tessera

@@ -11,12 +11,14 @@
 namespace tessera {
 
 StepModel::StepModel(const Module& module, const Machine& machine)
-    : data_(std::make_unique<ModelData>()), trains_(module.find("micro") != nullptr) {
+    : trains_(module.find("micro") != nullptr) {
+  const auto data = std::make_shared<ModelData>();
+  data_ = data;
   TESSERA_CHECK(module.micro_batches == 1, "the model takes a module of one micro-batch");
-  data_->machine = machine;
-  ModuleScanner scanner(*data_);
+  data->machine = machine;
+  ModuleScanner scanner(*data);
   const Layout whole(module);
-  data_->batch = std::max<std::int64_t>(whole.batch_size, 1);
+  data->batch = std::max<std::int64_t>(whole.batch_size, 1);
   scanner.scan(module, whole, Recompute::None);
   for (const Recompute mode : {Recompute::Selective, Recompute::Block}) {
     if (!trains_) break;
@@ -30,6 +32,13 @@ StepModel::StepModel(const Module& module, const Machine& machine)
 
 StepModel::~StepModel() = default;
 StepModel::StepModel(StepModel&&) noexcept = default;
+
+StepModel StepModel::view() const {
+  StepModel same;
+  same.data_ = data_;
+  same.trains_ = trains_;
+  return same;
+}
 
 Pricing& StepModel::pricing(const Choice& choice) const {
   if (!last_ || !last_->serves(choice)) last_ = std::make_unique<Pricing>(*data_, choice);

@@ -34,6 +34,7 @@ class StepModel {
   StepModel(const Module& module, const Machine& machine);
   ~StepModel();
   StepModel(StepModel&&) noexcept;
+  StepModel view() const;  // the same model, for another thread
 
   Estimate estimate(const Choice& choice) const;
   // Cheaper: the estimates differ only in recompute, regather and zero1 from the last call's.
@@ -51,7 +52,9 @@ class StepModel {
  private:
   Pricing& pricing(const Choice& choice) const;
 
-  std::unique_ptr<ModelData> data_;
+  StepModel() = default;
+
+  std::shared_ptr<const ModelData> data_;
   bool trains_ = false;
   mutable std::unique_ptr<Pricing> last_;
 };

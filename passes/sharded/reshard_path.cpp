@@ -179,7 +179,14 @@ const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, 
     key += static_cast<char>('0' + static_cast<int>(type->partial.op));
   }
   const auto [found, fresh] = known.try_emplace(std::move(key));
-  if (fresh) found->second = cheapest_reshard(from, to, grid).moves;
+  if (!fresh) return found->second;
+  // Of one size for all, so that the answer does not depend on who asks first.
+  std::vector<GridAxis> axes = grid.axes();
+  for (GridAxis& axis : axes) axis.size = std::min(axis.size, 2);
+  Type a = from, b = to;
+  const std::int64_t size = from.rank() <= 6 ? 256 : 16;
+  for (std::size_t d = 0; d < from.rank(); ++d) a.shape[d] = b.shape[d] = size;
+  found->second = cheapest_reshard(a, b, Grid(axes)).moves;
   return found->second;
 }
 

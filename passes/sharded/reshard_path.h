@@ -25,9 +25,9 @@ struct ReshardPath {
 // gather, then cut).
 ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid);
 
-// The moves of an earlier reshard between the same shardings, on a grid with the same axes above
-// size 1: for estimates, since sizes may prefer another path. Only cuts and partial states of the
-// results count.
+// The moves between these shardings for dimensions of one size and axes of two devices, kept: for
+// estimates, since real sizes may prefer another path. Only cuts and partial states of the results
+// count.
 const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid);
 
 }  // namespace tessera
