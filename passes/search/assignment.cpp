@@ -105,21 +105,10 @@ class ProblemBuilder {
   }
 
   double reshard(const Type& from, const Type& to) const {
-    if (from == to) return 0;
     double total = 0;
-    Type at = from;
-    for (const ReshardMove& move : known_reshard(from, to, grid_)) {
-      Type next = at;
-      next.cuts = move.result.cuts;
-      next.partial = move.result.partial;
-      if (communicates(move.kind)) {
-        const Type& larger = move.kind == OpKind::AllGather ? next : at;
-        total += collective_cost(machine_, grid_, move.kind, move.over,
-                                 static_cast<double>(largest_local_bytes(larger, grid_)))
-                     .seconds;
-      }
-      at = std::move(next);
-    }
+    each_collective(from, to, grid_, [&](OpKind kind, const Axes& over, double bytes) {
+      total += collective_cost(machine_, grid_, kind, over, bytes).seconds;
+    });
     return total;
   }
 

@@ -100,16 +100,9 @@ double Pricing::compute(const DistinctOp& op, const Shape& shape) const {
 }
 
 void Pricing::reshard(const Type& from, const Type& to, Collectives& into) const {
-  if (from == to) return;
-  Type at = from;
-  for (const ReshardMove& move : known_reshard(from, to, grid_)) {
-    Type next = at;
-    next.cuts = move.result.cuts;
-    next.partial = move.result.partial;
-    if (communicates(move.kind))
-      collective(move.kind, move.over, bytes(move.kind == OpKind::AllGather ? next : at), into);
-    at = std::move(next);
-  }
+  each_collective(from, to, grid_, [&](OpKind kind, const Axes& over, double size) {
+    collective(kind, over, size, into);
+  });
 }
 
 void Pricing::collective(OpKind kind, const Axes& over, double size, Collectives& into) const {

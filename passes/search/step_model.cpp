@@ -54,7 +54,6 @@ double StepModel::state_memory(const Choice& choice) const {
 }
 double StepModel::seconds(const Choice& choice) const { return pricing(choice).seconds(choice); }
 std::int64_t StepModel::batch() const { return data_->batch; }
-std::size_t StepModel::distinct_ops() const { return data_->ops.size(); }
 
 double StepModel::lower_bound(int devices) const {
   const Grid one;

@@ -44,7 +44,6 @@ class StepModel {
 
   std::int64_t batch() const;  // samples of a step; 1 for a model without a batch
   bool trains() const { return trains_; }
-  std::size_t distinct_ops() const;
   // No plan of this module on `devices` of the machine is faster: every contraction cut evenly and
   // at the best efficiency, nothing repeated, nothing sent.
   double lower_bound(int devices) const;

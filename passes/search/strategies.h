@@ -19,8 +19,8 @@ GridPattern parse_grid_pattern(const std::string& text);
 enum class Setting : std::uint8_t { Off, On, Free };
 
 struct Strategy {
-  std::string name, summary;
-  GridPattern pattern;
+  std::string name = {}, summary = {};
+  GridPattern pattern = {};
   // Whether these sizes form its grid, beyond the pattern.
   bool (*forms)(int data, int z, int y, int x) = [](int, int, int, int) { return true; };
   Setting regather = Setting::Free, zero1 = Setting::Off, tokens = Setting::Off,

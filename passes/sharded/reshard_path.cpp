@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/base/text.h"
+#include "passes/cost/op_cost.h"
 
 namespace tessera {
 namespace {
@@ -188,6 +189,22 @@ const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, 
   for (std::size_t d = 0; d < from.rank(); ++d) a.shape[d] = b.shape[d] = size;
   found->second = cheapest_reshard(a, b, Grid(axes)).moves;
   return found->second;
+}
+
+void each_collective(
+    const Type& from, const Type& to, const Grid& grid,
+    const std::function<void(OpKind kind, const Axes& over, double bytes)>& visit) {
+  if (from == to) return;
+  Type at = from;
+  for (const ReshardMove& move : known_reshard(from, to, grid)) {
+    Type next = at;
+    next.cuts = move.result.cuts;
+    next.partial = move.result.partial;
+    const Type& larger = move.kind == OpKind::AllGather ? next : at;
+    if (communicates(move.kind))
+      visit(move.kind, move.over, static_cast<double>(largest_local_bytes(larger, grid)));
+    at = std::move(next);
+  }
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 // grid axis a move, by bytes that a rank sends (ring algorithms). Neighbouring moves of one kind
 // are then joined.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "ir/graph.h"
@@ -29,5 +30,9 @@ ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid)
 // estimates, since real sizes may prefer another path. Only cuts and partial states of the results
 // count.
 const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid);
+
+// The collectives of that path for types of real sizes: (kind, axes, bytes of the larger side).
+void each_collective(const Type& from, const Type& to, const Grid& grid,
+                     const std::function<void(OpKind kind, const Axes& over, double bytes)>& visit);
 
 }  // namespace tessera

@@ -29,8 +29,6 @@ void print_rows(const char* title, std::vector<Row> rows, std::string (*show)(do
   }
 }
 
-std::string shardings_text(const Type& type, const Grid& grid) { return to_text(type, grid); }
-
 // Parameters that lie otherwise; grouped by what they are, since layers repeat.
 void print_layouts(const Explained& a, const Explained& b) {
   const auto types = [](const Explained& e) {
@@ -38,7 +36,7 @@ void print_layouts(const Explained& a, const Explained& b) {
     for (const PlanFunc& func : e.plan.funcs) {
       for (const PlanArg& arg : func.args) {
         const PlanValue& value = func.values[static_cast<std::size_t>(arg.value)];
-        if (arg.role == ArgRole::Param) found[value.name] = shardings_text(value.type, e.plan.grid);
+        if (arg.role == ArgRole::Param) found[value.name] = to_text(value.type, e.plan.grid);
       }
     }
     return found;
