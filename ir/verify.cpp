@@ -1,7 +1,9 @@
 #include "ir/verify.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
+#include <span>
 #include <unordered_set>
 
 #include "ir/base/text.h"
@@ -70,21 +72,39 @@ class Verifier {
         report(str("@", func.name()), str("V13: parameter %", arg.value->name, " has no weight"));
       }
     }
+    std::vector<const Op*> ops;
     for (const auto& op : func.ops()) {
+      ops.push_back(op.get());
       for (const Value* operand : op->operands) {
         if (!defined.contains(operand))
           report(*op, str("V1: %", operand->name, " is not defined before this use"));
       }
-      for (const auto& result : op->results) {
-        defined.insert(result.get());
-        check_type(op->location.empty() ? place : op->location, *result);
-      }
-      check_op(*op);
+      for (const auto& result : op->results) defined.insert(result.get());
     }
+    check_ops(ops, place);
     check_results(func, defined);
   }
 
-  void check_op(const Op& op) {
+  // Each op by itself; of long functions half of them on another thread.
+  void check_ops(std::span<const Op* const> ops, const std::string& place) {
+    constexpr std::size_t kLong = 2000;
+    if (ops.size() > kLong) {
+      const auto half = ops.subspan(ops.size() / 2);
+      std::future<std::vector<Diagnostic>> later = std::async(std::launch::async, [&] {
+        Verifier other(module_);
+        for (const Op* op : half) other.check_op(*op, place);
+        return std::move(other.found_);
+      });
+      for (const Op* op : ops.first(ops.size() / 2)) check_op(*op, place);
+      for (Diagnostic& found : later.get()) found_.push_back(std::move(found));
+      return;
+    }
+    for (const Op* op : ops) check_op(*op, place);
+  }
+
+  void check_op(const Op& op, const std::string& place) {
+    for (const auto& result : op.results)
+      check_type(op.location.empty() ? place : op.location, *result);
     try {
       check_logical(op);
       check_level(op);

@@ -5,7 +5,7 @@
 #include "ir/base/text.h"
 #include "passes/cost/collective_cost.h"
 #include "passes/cost/op_cost.h"
-#include "passes/sharded/loop_assignment.h"
+#include "passes/search/op_types.h"
 #include "passes/sharded/reshard_path.h"
 
 namespace tessera {
@@ -54,33 +54,13 @@ Pricing::Price Pricing::price(const DistinctOp& op, bool zero1) const {
   }
   const bool norm = !op.follows && family(op.kind) == OpFamily::Normalization;
   for (std::size_t i = 0; i < op.results.size() && !op.joins; ++i) {
-    Type& made = shape.results[i];
-    if (norm) {
-      LoopAxes wanted;
-      for (const auto& [loop, role] : op.loops) wanted[loop] = own_axes(role);
-      statistics(op, made, resolve_loops(op.map, wanted), price);
-      if (op.kind != OpKind::AttentionGrad) made.partial = {};
+    if (norm) {  // about one number a row for each result
+      const RowStatistics rows = row_statistics(shape.results[i], op.map, shape.loops);
+      collective(OpKind::AllReduce, rows.over, bytes(rows.rows), price.results);
     }
-    reshard(made, at(op.results[i], zero1), price.results);
+    reshard(shape.results[i], at(op.results[i], zero1), price.results);
   }
   return price;
-}
-
-// Row ops over a cut dimension all-reduce a few numbers a row, about one for each result.
-void Pricing::statistics(const DistinctOp& op, const Type& made, const LoopAxes& loops,
-                         Price& price) const {
-  Axes over;
-  for (const auto& [loop, axes] : loops) {
-    if (op.map.is_expandable(loop)) over = concatenated(over, axes);
-  }
-  if (over.empty()) return;
-  Type rows = made;
-  if (made.rank() > 0 && made.cuts.back() == over) {
-    rows.shape.pop_back();
-    rows.cuts.pop_back();
-  }
-  rows.partial = {};
-  collective(OpKind::AllReduce, over, bytes(rows), price.results);
 }
 
 // A chain of elementwise ops is one loop: it pays for what it leaves behind.

@@ -37,6 +37,7 @@ class Pricing {
   // Types of one op: how it needs its operands and what it makes.
   struct Shape {
     std::vector<Type> operands, results;
+    LoopAxes loops;
   };
 
   Axes own_axes(const Role& role) const;
@@ -54,8 +55,6 @@ class Pricing {
   using Prices = std::vector<std::shared_ptr<const Price>>;
   const Prices& prices(bool zero1);
   Price price(const DistinctOp& op, bool zero1) const;
-  void statistics(const DistinctOp& op, const Type& made, const LoopAxes& loops,
-                  Price& price) const;
   double compute(const DistinctOp& op, const Shape& shape) const;
   void reshard(const Type& from, const Type& to, Collectives& into) const;
   void collective(OpKind kind, const Axes& over, double size, Collectives& into) const;

@@ -1,6 +1,7 @@
 // How values lie and how ops need them, under one choice of grid and layout.
 #include <algorithm>
 
+#include "passes/search/op_types.h"
 #include "passes/search/pricing.h"
 #include "passes/sharded/loop_assignment.h"
 
@@ -84,23 +85,16 @@ Pricing::Shape Pricing::shape_of(const DistinctOp& op, bool zero1) const {
     wanted[loop] = own_axes(role);
     if (Axes more = spare_axes(role); !more.empty()) spare[loop] = std::move(more);
   }
-  const LoopAxes loops = resolve_loops(op.map, wanted, spare);
   Shape shape;
+  shape.loops = resolve_loops(op.map, wanted, spare);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
-    Type need = op.operands[i] < 0 ? Type() : at(op.operands[i], zero1).logical();
-    if (op.operands[i] >= 0) need.cuts = cuts_of(op.map.operands[i], loops);
-    shape.operands.push_back(std::move(need));
+    const bool moved = op.operands[i] >= 0;
+    shape.operands.push_back(
+        moved ? need_type(at(op.operands[i], zero1), op.map.operands[i], shape.loops) : Type());
   }
-  for (std::size_t i = 0; i < op.results.size(); ++i) {
-    Type made = at(op.results[i], zero1).logical();
-    made.cuts = cuts_of(op.map.results[i], loops);
-    for (const auto& [loop, axes] : loops) {
-      if (op.map.results[i].find(loop) == std::string::npos)
-        made.partial.axes = concatenated(made.partial.axes, axes);
-    }
-    std::ranges::sort(made.partial.axes);
-    shape.results.push_back(std::move(made));
-  }
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    shape.results.push_back(
+        made_type(op.kind, at(op.results[i], zero1), op.map.results[i], shape.loops));
   return shape;
 }
 

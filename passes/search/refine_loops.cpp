@@ -4,7 +4,7 @@
 //   %h = einsum %a, %w "mk,kn->mn" loops(k: x; n: y)   =>   ... loops(m: x; n: y)
 //
 // Arguments lie as they did. Any assignment is right, since types derive every collective; whether
-// it is faster is for the replay to say. Modules of more than kMostOps ops are left alone.
+// it is faster is for the replay to say.
 #include "ir/base/text.h"
 #include "passes/pass.h"
 #include "passes/search/assignment.h"
@@ -13,32 +13,27 @@
 namespace tessera {
 
 namespace {
-constexpr std::size_t kMostOps = 4000;
-constexpr std::size_t kLargestTable = 1 << 18;  // seconds for a few hundred ops
+// Tenths of a second for the hundred kinds of ops of a transformer.
+constexpr std::size_t kLargestTable = 1 << 12;
+constexpr unsigned kPatience = 8;
 }  // namespace
 
 bool refine_loops(Module& module, PassContext& context) {
   if (!context.options.refine || module.grid.ranks() == 1) return false;
   Func& body = *body_of(module);
-  if (body.ops().size() > kMostOps) {
-    context.remark(
-        str("refine: ", body.ops().size(), " ops are too many, the layout's loops stay"));
-    return false;
-  }
   const Machine machine = load_machine(context.options.machine);
-  const AssignmentProblem problem = assignment_problem(module, machine);
-  const Assignment best = solve(problem, kLargestTable);
-  std::vector<int> layout;
-  for (const AssignmentNode& node : problem.nodes) layout.push_back(node.present);
+  const AssignmentProblem problem = assignment_problem(module, machine, context.options.regather);
+  const Assignment best = solve(problem, kLargestTable, kPatience);
+  const std::vector<int> layout = layout_of(problem);
   std::size_t changed = 0;
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
     const AssignmentNode& node = problem.nodes[i];
     if (best.choice[i] == node.present) continue;
-    node.source->loops = node.choices[static_cast<std::size_t>(best.choice[i])];
-    ++changed;
+    for (Op* op : node.ops) op->loops = node.choices[static_cast<std::size_t>(best.choice[i])];
+    changed += node.ops.size();
   }
-  context.remark(str("refine: ", changed, " of ", problem.nodes.size(),
-                     " ops take other loops than the layout's, ", cost_of(problem, layout),
+  context.remark(str("refine: ", changed, " of ", body.ops().size(), " ops (", problem.nodes.size(),
+                     " kinds) take other loops than the layout's, ", cost_of(problem, layout),
                      " s become ", best.seconds, " s", best.exact ? "" : " (not proven least)"));
   return changed > 0;
 }

@@ -5,15 +5,10 @@
 #include "ir/base/lexer.h"
 #include "ir/base/text.h"
 #include "passes/search/model_data.h"
+#include "passes/sharded/step_parts.h"
 
 namespace tessera {
 namespace {
-
-bool is_source(const Op* op) {
-  return op != nullptr &&
-         (op->kind == OpKind::Fill || op->kind == OpKind::Iota || op->kind == OpKind::Constant ||
-          (op->kind == OpKind::Broadcast && op->operand(0)->type.rank() == 0));
-}
 
 Storage storage_of(const Arg& arg) {
   if (arg.kind == ArgKind::Input) return Storage::Activation;
@@ -197,11 +192,7 @@ void ModuleScanner::scan(const Module& module, const Layout& layout, Recompute v
                   {},     {},     {}};
     scan.update = func->name() == "update";
     scan.micro = func.get() == body_of(module);
-    const auto note = module.notes.find("loss");
-    if (scan.micro && note != module.notes.end()) {
-      const auto loss = std::ranges::find(func->results, note->second, &FuncResult::name);
-      if (loss != func->results.end()) scan.loss = loss->value->def;
-    }
+    if (scan.micro) scan.loss = last_forward_op(module, *func);
     scan_func(scan);
   }
 }

@@ -21,6 +21,7 @@
 #include "passes/pass.h"
 #include "passes/sharded/loop_assignment.h"
 #include "passes/sharded/reshard_path.h"
+#include "passes/sharded/step_parts.h"
 
 namespace tessera {
 namespace {
@@ -32,7 +33,7 @@ class Resharder {
 
   void run() {
     func_.erase_unused_ops();  // expansions leave some
-    const Op* loss = context_.options.regather ? last_forward_op() : nullptr;
+    const Op* loss = context_.options.regather ? last_forward_op(module_, func_) : nullptr;
     for (auto it = func_.ops().begin(); it != func_.ops().end(); ++it) {
       type_op(**it);
       if (it->get() == loss) forget_gathered();
@@ -50,21 +51,6 @@ class Resharder {
   }
 
  private:
-  static bool is_source(const Op* op) {
-    if (op == nullptr) return false;
-    return op->kind == OpKind::Fill || op->kind == OpKind::Iota || op->kind == OpKind::Constant ||
-           (op->kind == OpKind::Broadcast && op->operand(0)->type.rank() == 0 &&
-            op->operand(0)->type.partial.axes.empty());
-  }
-
-  // The op that makes the loss; null in functions without one.
-  const Op* last_forward_op() const {
-    const auto note = module_.notes.find("loss");
-    if (func_.name() != "micro" || note == module_.notes.end()) return nullptr;
-    const auto found = std::ranges::find(func_.results, note->second, &FuncResult::name);
-    return found == func_.results.end() ? nullptr : found->value->def;
-  }
-
   // The backward pass gathers again what the forward pass has gathered, instead of keeping it.
   void forget_gathered() {
     const auto bytes = [&](const Value* v) { return largest_local_bytes(v->type, module_.grid); };

@@ -1,7 +1,6 @@
 #include "passes/sharded/reshard_path.h"
 
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <unordered_map>
 
@@ -19,40 +18,57 @@ bool is_prefix(const Axes& prefix, const Axes& of) {
   return prefix.size() <= of.size() && std::equal(prefix.begin(), prefix.end(), of.begin());
 }
 
+// Cuts and partial axes, a character each: all that differs between the types of one path.
+std::string sharding_key(const Type& type) {
+  std::string key;
+  const auto add = [&](const Axes& axes) {
+    for (const AxisId axis : axes) key += static_cast<char>('0' + axis);
+    key += ',';
+  };
+  for (const Axes& axes : type.cuts) add(axes);
+  add(type.partial.axes);
+  return key;
+}
+
 class Search {
  public:
   Search(const Type& from, const Type& to, const Grid& grid) : from_(from), to_(to), grid_(grid) {}
 
   ReshardPath run() {
-    push(from_, 0, "", {});
+    push(from_, 0, nullptr, {});
     while (!queue_.empty()) {
       const auto [cost, key] = queue_.top();
       queue_.pop();
-      const Node node = nodes_.at(key);
+      Node& node = nodes_.at(*key);
       if (node.done) continue;
-      nodes_.at(key).done = true;
+      node.done = true;
       if (node.type == to_) return path_to(key);
-      expand(node.type, cost, key);
+      expand(node.type, cost, key);  // nodes stay where they are when others join them
     }
     internal_error(__FILE__, __LINE__,
                    str("no reshard from ", to_text(from_, grid_), " to ", to_text(to_, grid_)));
   }
 
  private:
+  // By their place in nodes_, as keys do not move.
+  using Key = const std::string*;
   struct Node {
     Type type;
     double cost = 0;
-    std::string previous;
-    ReshardMove move;
+    Key previous = nullptr;
+    ReshardMove move;  // without its result, which is `type`
     bool done = false;
   };
 
-  void push(const Type& type, double cost, const std::string& previous, ReshardMove move) {
-    const std::string key = to_text(type, grid_);
-    const auto found = nodes_.find(key);
-    if (found != nodes_.end() && (found->second.done || found->second.cost <= cost)) return;
-    nodes_[key] = {type, cost, previous, std::move(move), false};
-    queue_.emplace(cost, key);
+  void push(const Type& type, double cost, Key previous, ReshardMove move) {
+    const auto [found, fresh] = nodes_.try_emplace(sharding_key(type));
+    Node& node = found->second;
+    if (!fresh && (node.done || node.cost <= cost)) return;
+    if (fresh) node.type = type;
+    node.cost = cost;
+    node.previous = previous;
+    node.move = std::move(move);
+    queue_.push({cost, &found->first});
   }
 
   // Whether appending `axis` to dimension `dim` leads towards the target.
@@ -62,16 +78,15 @@ class Search {
     return is_prefix(next, to_.cuts[dim]);
   }
 
-  void try_move(const Type& type, double cost, const std::string& key, ReshardMove move,
-                const Type& result, double factor) {
+  void try_move(const Type& type, double cost, Key key, ReshardMove move, const Type& result,
+                double factor) {
     const bool local = move.kind == OpKind::SliceToShard || move.kind == OpKind::KeepOnFirst;
     const double bytes = static_cast<double>(largest_local_bytes(type, grid_)) * factor;
-    move.result = result;
     push(result, cost + bytes + (local ? kChargePerLocalMove : kChargePerCollective), key,
          std::move(move));
   }
 
-  void expand(const Type& type, double cost, const std::string& key) {
+  void expand(const Type& type, double cost, Key key) {
     for (AxisId axis : type.partial.axes) {
       const double p = grid_.size(axis);
       Type reduced = type;
@@ -99,7 +114,7 @@ class Search {
     }
   }
 
-  void expand_dim(const Type& type, double cost, const std::string& key, std::size_t d) {
+  void expand_dim(const Type& type, double cost, Key key, std::size_t d) {
     const auto dim = static_cast<std::int64_t>(d);
     const Axes used = type.used_axes();
     for (AxisId axis : to_.cuts[d]) {
@@ -123,11 +138,13 @@ class Search {
     }
   }
 
-  ReshardPath path_to(const std::string& key) const {
+  ReshardPath path_to(Key key) const {
     ReshardPath path;
-    path.bytes = nodes_.at(key).cost;
-    for (std::string at = key; !nodes_.at(at).previous.empty(); at = nodes_.at(at).previous) {
-      path.moves.push_back(nodes_.at(at).move);
+    path.bytes = nodes_.at(*key).cost;
+    for (const Node* node = &nodes_.at(*key); node->previous != nullptr;
+         node = &nodes_.at(*node->previous)) {
+      path.moves.push_back(node->move);
+      path.moves.back().result = node->type;
     }
     std::ranges::reverse(path.moves);
     return path;
@@ -136,8 +153,14 @@ class Search {
   const Type& from_;
   const Type& to_;
   const Grid& grid_;
-  std::map<std::string, Node> nodes_;
-  using Entry = std::pair<double, std::string>;
+  std::unordered_map<std::string, Node> nodes_;
+  struct Entry {
+    double cost;
+    Key key;
+    bool operator>(const Entry& other) const {
+      return cost != other.cost ? cost > other.cost : *key > *other.key;
+    }
+  };
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
@@ -169,16 +192,9 @@ ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid)
 const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid) {
   static thread_local std::unordered_map<std::string, std::vector<ReshardMove>> known;
   std::string key;
-  const auto add = [&](const Axes& axes) {
-    for (const AxisId axis : axes) key += static_cast<char>('0' + axis);
-    key += ',';
-  };
   for (AxisId axis = 0; axis < grid.axis_count(); ++axis) key += grid.size(axis) > 1 ? '+' : '-';
-  for (const Type* type : {&from, &to}) {
-    for (const Axes& axes : type->cuts) add(axes);
-    add(type->partial.axes);
-    key += static_cast<char>('0' + static_cast<int>(type->partial.op));
-  }
+  for (const Type* type : {&from, &to})
+    key += str(sharding_key(*type), static_cast<int>(type->partial.op), ' ');
   const auto [found, fresh] = known.try_emplace(std::move(key));
   if (!fresh) return found->second;
   // Of one size for all, so that the answer does not depend on who asks first.

@@ -137,19 +137,13 @@ struct Compiled {
 // What --refine solves, on the grid at hand: nodes, edges, the layout's assignment and the best
 // known.
 void dump_costs(const Module& logical, const PassContext& context, const CompileFlags& flags) {
-  constexpr std::size_t kMostOps = 2000;
   Module module = copy_of(logical);
-  if (body_of(module)->ops().size() > kMostOps)
-    throw CompileError("--dump-costs",
-                       str("the model's step has ", body_of(module)->ops().size(), " ops, at most ",
-                           kMostOps, " are written"),
-                       {"layers repeat: a model of fewer layers has the same problem"});
   PassContext layout{context.options, {}};
   const std::vector<const Pass*> passes{find_pass("choose_shardings"),
                                         find_pass("propagate_shardings")};
   PassManager({{}, false}).run(module, passes, layout);
   const AssignmentProblem problem =
-      assignment_problem(module, load_machine(context.options.machine));
+      assignment_problem(module, load_machine(context.options.machine), context.options.regather);
   write_text(flags.dump_costs, costs_json(problem, solve(problem), module.grid));
 }
 
