@@ -30,29 +30,38 @@ OptimizerSpec parse_optimizer(std::string_view text);
 // (passes/logical/recompute_activations.cpp).
 enum class Recompute : std::uint8_t { None, Selective, Block };
 
-struct PassOptions {
+// What trades time for memory on a grid: chosen by the user or by the search.
+struct Settings {
+  std::int64_t micro_batches = 1;
+  Recompute recompute = Recompute::None;
+  bool regather = false;  // parameters are gathered over z again for the backward pass
+  bool zero1 = false;     // optimizer state is cut over data too (ZeRO stage 1)
+  // Where the 4D algorithm copies activations over y (the residual stream), their tokens are cut
+  // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
+  // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.
+  bool scatter_tokens = false, scatter_features = false;
+};
+
+// Whether passes/search/refine_loops.cpp may leave the layout: never, where it promises to pay for
+// another compilation, or always.
+enum class Refine : std::uint8_t { Off, WhereWorthIt, On };
+
+struct PassOptions : Settings {
   bool train = false;
   std::string loss = "cross_entropy";  // or "output:NAME": a scalar output of the graph
   std::string logits;                  // graph output; empty = the only float output
   std::string labels = "labels";       // name of the label input that append_loss adds
   OptimizerSpec optimizer;
-  double clip_norm = 0;  // 0 = no clipping
-  std::int64_t micro_batches = 1;
-  Recompute recompute = Recompute::None;
+  double clip_norm = 0;           // 0 = no clipping
   std::vector<std::string> pins;  // passes/sharded/pins.h
-  bool regather = false;          // parameters are gathered over z again for the backward pass
-  // Where the 4D algorithm copies activations over y (the residual stream), their tokens are cut
-  // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
-  // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.
-  bool scatter_tokens = false, scatter_features = false;
-  bool refine = false;                // passes/search/refine_loops.cpp
+  Refine refine = Refine::Off;
   std::string machine = "localhost";  // whose costs it takes: a preset or a machine file
-  bool zero1 = false;                 // optimizer state is cut over data too (ZeRO stage 1)
 };
 
 struct PassContext {
   PassOptions options;
   std::vector<std::string> remarks;
+  bool refined = false;  // some loops are not the layout's
 
   void remark(std::string text) { remarks.push_back(std::move(text)); }
 };

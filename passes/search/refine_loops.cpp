@@ -16,15 +16,22 @@ namespace {
 // Tenths of a second for the hundred kinds of ops of a transformer.
 constexpr std::size_t kLargestTable = 1 << 12;
 constexpr unsigned kPatience = 8;
+constexpr double kWorthIt = 0.995;  // of the layout's time
 }  // namespace
 
 bool refine_loops(Module& module, PassContext& context) {
-  if (!context.options.refine || module.grid.ranks() == 1) return false;
+  if (context.options.refine == Refine::Off || module.grid.ranks() == 1) return false;
   Func& body = *body_of(module);
   const Machine machine = load_machine(context.options.machine);
   const AssignmentProblem problem = assignment_problem(module, machine, context.options.regather);
   const Assignment best = solve(problem, kLargestTable, kPatience);
   const std::vector<int> layout = layout_of(problem);
+  const double before = cost_of(problem, layout);
+  if (context.options.refine == Refine::WhereWorthIt && best.seconds > kWorthIt * before) {
+    context.remark(str("refine: no assignment of loops takes much less than the layout's ", before,
+                       " s (", best.seconds, " s)"));
+    return false;
+  }
   std::size_t changed = 0;
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
     const AssignmentNode& node = problem.nodes[i];
@@ -33,9 +40,10 @@ bool refine_loops(Module& module, PassContext& context) {
     changed += node.ops.size();
   }
   context.remark(str("refine: ", changed, " of ", body.ops().size(), " ops (", problem.nodes.size(),
-                     " kinds) take other loops than the layout's, ", cost_of(problem, layout),
-                     " s become ", best.seconds, " s", best.exact ? "" : " (not proven least)"));
-  return changed > 0;
+                     " kinds) take other loops than the layout's, ", before, " s become ",
+                     best.seconds, " s", best.exact ? "" : " (not proven least)"));
+  context.refined = changed > 0;
+  return context.refined;
 }
 
 }  // namespace tessera

@@ -155,7 +155,9 @@ class Searcher {
 
   // Whether more micro-batches need not be tried: it fits, or can never be of use.
   bool offer(const Choice& choice) {
-    Candidate candidate{choice, model_.seconds(choice), 0, 0, 0, true};
+    Candidate candidate;
+    candidate.choice = choice;
+    candidate.seconds = model_.seconds(choice);
     ++result_.priced;
     if (hopeless(candidate)) return true;
     // If nothing fits, the least need of all is what the refusal tells.

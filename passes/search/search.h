@@ -15,6 +15,7 @@ struct Candidate {
   double compute = 0, communication = 0;  // only of those that the result lists
   double memory = 0;                      // bytes of a rank
   bool fits = true;
+  bool refined = false;  // its plan leaves the layout
 };
 
 struct SearchSpace {

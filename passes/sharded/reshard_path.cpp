@@ -189,36 +189,92 @@ ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid)
   return path;
 }
 
-const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid) {
-  static thread_local std::unordered_map<std::string, std::vector<ReshardMove>> known;
-  std::string key;
-  for (AxisId axis = 0; axis < grid.axis_count(); ++axis) key += grid.size(axis) > 1 ? '+' : '-';
-  for (const Type* type : {&from, &to})
-    key += str(sharding_key(*type), static_cast<int>(type->partial.op), ' ');
-  const auto [found, fresh] = known.try_emplace(std::move(key));
-  if (!fresh) return found->second;
+namespace {
+
+// A pair of types without the dimensions that no axis cuts, its axes numbered by first use.
+class CanonicalPair {
+ public:
+  CanonicalPair(const Type& from, const Type& to, const Grid& grid) : grid_(grid) {
+    for (std::size_t d = 0; d < from.rank(); ++d) {
+      if (!from.cuts[d].empty() || !to.cuts[d].empty()) dims_.push_back(d);
+    }
+    from_ = renamed(from);
+    to_ = renamed(to);
+  }
+
+  std::string key() const {
+    std::string text = str(sharding_key(from_), static_cast<int>(from_.partial.op), ' ',
+                           sharding_key(to_), static_cast<int>(to_.partial.op), ' ');
+    for (const AxisId axis : axes_) text += grid_.size(axis) > 1 ? '+' : '-';
+    return text;
+  }
+
   // Of one size for all, so that the answer does not depend on who asks first.
-  std::vector<GridAxis> axes = grid.axes();
-  for (GridAxis& axis : axes) axis.size = std::min(axis.size, 2);
-  Type a = from, b = to;
-  const std::int64_t size = from.rank() <= 6 ? 256 : 16;
-  for (std::size_t d = 0; d < from.rank(); ++d) a.shape[d] = b.shape[d] = size;
-  found->second = cheapest_reshard(a, b, Grid(axes)).moves;
-  return found->second;
-}
+  std::vector<ReshardMove> moves() const {
+    std::vector<GridAxis> axes;
+    for (const AxisId axis : axes_)
+      axes.push_back(
+          {std::string(1, static_cast<char>('a' + axes.size())), std::min(grid_.size(axis), 2)});
+    return cheapest_reshard(from_, to_, Grid(axes)).moves;
+  }
+
+  Axes real(const Axes& axes) const {
+    Axes found;
+    for (const AxisId axis : axes) found.push_back(axes_[static_cast<std::size_t>(axis)]);
+    return found;
+  }
+
+  // What a move turns `type` into.
+  Type after(const ReshardMove& move, Type type) const {
+    for (std::size_t d = 0; d < dims_.size(); ++d) type.cuts[dims_[d]] = real(move.result.cuts[d]);
+    type.partial = {move.result.partial.op, real(move.result.partial.axes)};
+    std::ranges::sort(type.partial.axes);
+    return type;
+  }
+
+ private:
+  Type renamed(const Type& type) {
+    const auto rename = [&](const Axes& axes) {
+      Axes found;
+      for (const AxisId axis : axes) {
+        const auto known = std::ranges::find(axes_, axis);
+        found.push_back(static_cast<AxisId>(known - axes_.begin()));
+        if (known == axes_.end()) axes_.push_back(axis);
+      }
+      return found;
+    };
+    const std::int64_t size = dims_.size() <= 3 ? 1 << 14 : dims_.size() <= 6 ? 256 : 16;
+    Type made(DType::F32, Shape(dims_.size(), size));
+    for (std::size_t d = 0; d < dims_.size(); ++d) made.cuts[d] = rename(type.cuts[dims_[d]]);
+    made.partial = {type.partial.op, rename(type.partial.axes)};
+    std::ranges::sort(made.partial.axes);
+    return made;
+  }
+
+  const Grid& grid_;
+  std::vector<std::size_t> dims_;
+  Axes axes_;
+  Type from_, to_;
+};
+
+}  // namespace
 
 void each_collective(
     const Type& from, const Type& to, const Grid& grid,
     const std::function<void(OpKind kind, const Axes& over, double bytes)>& visit) {
   if (from == to) return;
+  static thread_local std::unordered_map<std::string, std::vector<ReshardMove>> known;
+  const CanonicalPair pair(from, to, grid);
+  const auto [found, fresh] = known.try_emplace(pair.key());
+  if (fresh) found->second = pair.moves();
   Type at = from;
-  for (const ReshardMove& move : known_reshard(from, to, grid)) {
-    Type next = at;
-    next.cuts = move.result.cuts;
-    next.partial = move.result.partial;
+  for (const ReshardMove& move : found->second) {
+    Type next = pair.after(move, at);
     const Type& larger = move.kind == OpKind::AllGather ? next : at;
-    if (communicates(move.kind))
-      visit(move.kind, move.over, static_cast<double>(largest_local_bytes(larger, grid)));
+    if (communicates(move.kind)) {
+      visit(move.kind, pair.real(move.over),
+            static_cast<double>(largest_local_bytes(larger, grid)));
+    }
     at = std::move(next);
   }
 }

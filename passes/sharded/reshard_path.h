@@ -26,12 +26,9 @@ struct ReshardPath {
 // gather, then cut).
 ReshardPath cheapest_reshard(const Type& from, const Type& to, const Grid& grid);
 
-// The moves between these shardings for dimensions of one size and axes of two devices, kept: for
-// estimates, since real sizes may prefer another path. Only cuts and partial states of the results
-// count.
-const std::vector<ReshardMove>& known_reshard(const Type& from, const Type& to, const Grid& grid);
-
-// The collectives of that path for types of real sizes: (kind, axes, bytes of the larger side).
+// The collectives between these types: (kind, axes, bytes of the larger side). For estimates: the
+// path is that of large dimensions and axes of two devices, and is kept for all types that differ
+// in names of axes and in what stays as it is; real sizes may prefer another.
 void each_collective(const Type& from, const Type& to, const Grid& grid,
                      const std::function<void(OpKind kind, const Axes& over, double bytes)>& visit);
 

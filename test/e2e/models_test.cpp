@@ -115,7 +115,7 @@ TEST_P(Models, TrainAsTheReferenceWhenRefined) {
   const Scratch scratch;
   CompileFlags flags = model.training(grid, scratch / "plan");
   if (Grid::parse(grid, "test").ranks() > 8) return;  // solved in seconds, but not many times
-  flags.options.refine = true;
+  flags.options.refine = Refine::On;
   flags.options.machine = "perlmutter";
   compile_model(flags);
   check_training(model, scratch);

@@ -53,7 +53,7 @@ std::vector<Row> compare(const ZooModel& zoo, std::int64_t batch, const Choice& 
   std::vector<Row> rows;
   for (const Candidate& c : search(model, space).candidates) {
     flags.grid = c.choice.grid.text();
-    c.choice.apply(flags.options);
+    static_cast<Settings&>(flags.options) = c.choice;
     compile_model(flags);
     rows.push_back(
         {flags.grid, model.estimate(c.choice), predict(read_plan(flags.output), machine)});

@@ -23,7 +23,7 @@ struct CompileFlags {
   // Settings that the user has fixed; the search chooses the others. Without a search they are off.
   struct {
     std::optional<Recompute> recompute;
-    std::optional<bool> regather, zero1, scatter_tokens, scatter_features;
+    std::optional<bool> regather, zero1, scatter_tokens, scatter_features, refine;
   } fixed;
   PassOptions options;
 };

@@ -70,6 +70,8 @@ void note_fixed(const CLI::App& app, CompileFlags& f) {
   if (app.count("--regather") > 0) f.fixed.regather = f.options.regather;
   if (app.count("--zero1") > 0) f.fixed.zero1 = f.options.zero1;
   if (app.count("--scatter-tokens") > 0) f.fixed.scatter_tokens = f.options.scatter_tokens;
+  if (app.count("--refine") + app.count("--no-refine") > 0)
+    f.fixed.refine = f.options.refine == Refine::On;
   if (app.count("--scatter-features") > 0) f.fixed.scatter_features = f.options.scatter_features;
 }
 

@@ -1,0 +1,16 @@
+// The search, and the compilation of what it ranks first. Internal to `tessera compile`.
+#pragma once
+#include "passes/cost/machine.h"
+#include "tools/tessera/build_plan.h"
+
+namespace tessera {
+
+struct ChosenPlan {
+  Compiled compiled;
+  std::string search_json;  // what explain shows of the other candidates
+};
+
+// Prints the candidates unless flags.quiet. Throws CompileError if nothing fits.
+ChosenPlan choose_plan(const CompileFlags& flags, const Machine& machine, Timings& timings);
+
+}  // namespace tessera
