@@ -1,6 +1,7 @@
 #include "tools/tessera/choose_plan.h"
 
 #include <algorithm>
+#include <future>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -30,26 +31,45 @@ class Prepared {
   }
 
   Compiled compile(const Choice& choice, Refine refine) {
-    const Logical& whole = at(choice.micro_batches);
+    const CompileFlags flags = flags_for(choice, refine);
+    return finish(copy_for(at(choice.micro_batches), flags, choice), flags, timings_);
+  }
+
+  // Whether refine_loops would leave the layout. `whole`: at() of the choice's micro-batches; safe
+  // while other plans of it are compiled.
+  bool would_refine(const Logical& whole, const Choice& choice, Refine refine) const {
+    Logical logical = copy_for(whole, flags_for(choice, refine), choice);
+    std::vector<const Pass*> passes = sharded_passes();
+    const auto last = std::ranges::find(passes, find_pass("refine_loops"));
+    passes.erase(std::next(last), passes.end());
+    PassManager({{}, false}).run(logical.imported.module, passes, logical.context);
+    return logical.context.refined;
+  }
+
+ private:
+  CompileFlags flags_for(const Choice& choice, Refine refine) const {
     CompileFlags chosen = flags_;
     static_cast<Settings&>(chosen.options) = choice;
     chosen.options.refine = refine;
     if (!flags_.machine.empty()) chosen.options.machine = flags_.machine;
+    return chosen;
+  }
+
+  static Logical copy_for(const Logical& whole, const CompileFlags& flags, const Choice& choice) {
     Logical logical{{copy_of(whole.imported.module), {}, {}, {}},
-                    {chosen.options, whole.context.remarks},
+                    {flags.options, whole.context.remarks},
                     whole.manager};
     logical.imported.remarks = whole.imported.remarks;
     logical.imported.absent = whole.imported.absent;
     logical.imported.inline_weights = whole.imported.inline_weights;
-    logical.context.options.train = flags_.train;
-    logical.context.options.optimizer = parse_optimizer(flags_.optimizer);
+    logical.context.options.train = flags.train;
+    logical.context.options.optimizer = parse_optimizer(flags.optimizer);
     logical.imported.module.grid = choice.grid;
     logical.manager.run(logical.imported.module, std::vector{find_pass("recompute_activations")},
                         logical.context);
-    return finish(std::move(logical), chosen, timings_);
+    return logical;
   }
 
- private:
   CompileFlags flags_;
   Timings& timings_;
   std::map<std::int64_t, Logical> by_count_;
@@ -112,14 +132,18 @@ class Chooser {
   }
   bool fits(const Tried& tried) const { return tried.replay.memory_total <= memory_; }
 
-  // Refined, if the replay agrees that it is faster.
+  // Refined, if the replay agrees that it is faster. Whether to try is found out on the side.
   Tried compile_well(const Choice& choice) {
-    Tried first = compile(choice, refine_);
-    if (!first.refined()) return first;
+    const Logical& whole = prepared_.at(choice.micro_batches);
+    std::future<bool> tries = std::async(std::launch::async, [&] {
+      return refine_ != Refine::Off && prepared_.would_refine(whole, choice, refine_);
+    });
     Tried layout = compile(choice, Refine::Off);
+    if (!timings_.time("wait for refine_loops", [&] { return tries.get(); })) return layout;
+    Tried refined = compile(choice, refine_);
     const bool keeps =
-        fits(first) && (!fits(layout) || first.replay.seconds < layout.replay.seconds);
-    return keeps ? std::move(first) : std::move(layout);
+        fits(refined) && (!fits(layout) || refined.replay.seconds < layout.replay.seconds);
+    return keeps ? std::move(refined) : std::move(layout);
   }
 
   // Compiles the best candidates, one after the other, until a plan holds what the estimate
