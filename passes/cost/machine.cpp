@@ -7,6 +7,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/file.h"
+#include "ir/base/sha256.h"
 #include "ir/base/text.h"
 
 namespace tessera {
@@ -193,6 +194,7 @@ Machine parse_machine(const std::string& json, const std::string& where) {
   }
   Reader r(file, where, "");
   Machine machine;
+  machine.fingerprint = sha256(file.dump());
   machine.name = r.text("name", where);
   machine.source = r.text("source", "");
   machine.nodes = r.count("nodes", 1, 1 << 20);

@@ -48,6 +48,7 @@ struct Measured {
 
 struct Machine {
   std::string name, source;
+  std::string fingerprint;  // of the file's content: figures of one are not another's
   int nodes = 1, devices_per_node = 1;
   Device device;
   std::vector<Link> links;

@@ -1,6 +1,7 @@
 // `tessera explain` in all its forms, on a plan that the search chose.
 #include "frontend/zoo.h"
 #include "ir/base/file.h"
+#include "passes/cost/machine.h"
 #include "test/support/compile.h"
 #include "test/support/shell.h"
 
@@ -87,6 +88,19 @@ TEST_F(Explain, CostsAgainForAnotherMachine) {
   EXPECT_NE(here.at("seconds"), there.at("seconds"));
   EXPECT_TRUE(here.contains("search"));
   EXPECT_FALSE(there.contains("search"));
+  // A machine file of the same name with other figures is another machine.
+  const auto& presets = machine_presets();
+  const auto preset = std::ranges::find(presets, "perlmutter", &Preset::name);
+  auto machine = nlohmann::json::parse(preset->json);
+  machine["device"]["memory_bandwidth"] = 1e12;
+  write_text(scratch_ / "m.json", machine.dump());
+  const auto slower =
+      nlohmann::json::parse(explain("--json --machine " + (scratch_ / "m.json").string()).output);
+  EXPECT_NE(here.at("seconds"), slower.at("seconds"));
+  EXPECT_FALSE(slower.contains("search"));
+  // So is the table of another plan.
+  write_text(scratch_ / "plan" / "search.json", read_text(scratch_ / "other" / "search.json"));
+  EXPECT_FALSE(nlohmann::json::parse(explain("--json").output).contains("search"));
   write_text(scratch_ / "plan" / "search.json", "{\"grids\": 3}");
   EXPECT_EQ(explain("").code, 2);
 }

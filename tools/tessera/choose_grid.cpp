@@ -86,23 +86,22 @@ void print_candidates(const SearchResult& result, const CompileFlags& flags,
               seconds_text(result.lower_bound).c_str(), best / result.lower_bound);
 }
 
-std::string candidates_json(const SearchResult& result, const CompileFlags& flags,
-                            const Machine& machine) {
+nlohmann::json candidates_json(const SearchResult& result, const CompileFlags& flags,
+                               const Machine& machine) {
   nlohmann::json grids = nlohmann::json::array(), named = nlohmann::json::array();
   for (const Candidate& candidate : result.candidates) grids.push_back(to_json("", candidate));
   for (std::size_t i = 0; i < strategies().size(); ++i) {
     if (result.by_strategy[i])
       named.push_back(to_json(strategies()[i].name, *result.by_strategy[i]));
   }
-  return nlohmann::json{{"machine", machine.name},
-                        {"devices", flags.devices},
-                        {"strategy", flags.strategy},
-                        {"lower_bound_seconds", result.lower_bound},
-                        {"choices_priced", result.priced},
-                        {"grids", grids},
-                        {"strategies", named}}
-             .dump(1) +
-         "\n";
+  return {{"machine", machine.name},
+          {"machine_sha256", machine.fingerprint},
+          {"devices", flags.devices},
+          {"strategy", flags.strategy},
+          {"lower_bound_seconds", result.lower_bound},
+          {"choices_priced", result.priced},
+          {"grids", grids},
+          {"strategies", named}};
 }
 
 void refuse_to_fit(const StepModel& model, const SearchResult& result, double memory_bytes,

@@ -1,6 +1,8 @@
 // Choosing a plan: the search over the logical module, what it prints, and what it leaves beside
 // the plan for `tessera explain`.
 #pragma once
+#include <nlohmann/json.hpp>
+
 #include "passes/search/search.h"
 #include "tools/tessera/compile.h"
 
@@ -20,8 +22,8 @@ SearchResult search_plans(const StepModel& model, const SearchSpace& space,
 void print_candidates(const SearchResult& result, const CompileFlags& flags,
                       const Machine& machine);
 // The same as JSON.
-std::string candidates_json(const SearchResult& result, const CompileFlags& flags,
-                            const Machine& machine);
+nlohmann::json candidates_json(const SearchResult& result, const CompileFlags& flags,
+                               const Machine& machine);
 
 // The refusal when nothing fits: the least need, and what to change.
 [[noreturn]] void refuse_to_fit(const StepModel& model, const SearchResult& result,

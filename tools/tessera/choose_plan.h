@@ -1,5 +1,7 @@
 // The search, and the compilation of what it ranks first. Internal to `tessera compile`.
 #pragma once
+#include <nlohmann/json.hpp>
+
 #include "passes/cost/machine.h"
 #include "tools/tessera/build_plan.h"
 
@@ -7,7 +9,7 @@ namespace tessera {
 
 struct ChosenPlan {
   Compiled compiled;
-  std::string search_json;  // what explain shows of the other candidates
+  nlohmann::json search;  // what explain shows of the other candidates; null without a search
 };
 
 // Prints the candidates unless flags.quiet. Throws CompileError if nothing fits.

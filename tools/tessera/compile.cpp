@@ -4,6 +4,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/file.h"
+#include "ir/base/sha256.h"
 #include "ir/base/text.h"
 #include "tools/tessera/choose_grid.h"
 #include "tools/tessera/choose_plan.h"
@@ -32,6 +33,15 @@ void report(const CompileFlags& flags, const Logical& logical, const Plan& plan)
             << " bytes a rank\n";
 }
 
+// Beside the plan that it belongs to; what an earlier compilation left there goes.
+void write_search(nlohmann::json search, const std::filesystem::path& folder) {
+  std::filesystem::remove(folder / "search.json");
+  if (search.is_null()) return;
+  search["plan_sha256"] = sha256(read_text(folder / "plan.txt"));
+  write_atomically(folder / "search.json",
+                   [&](std::ostream& out) { out << search.dump(1) << "\n"; });
+}
+
 }  // namespace
 
 void compile_model(const CompileFlags& flags) {
@@ -44,14 +54,11 @@ void compile_model(const CompileFlags& flags) {
     return finish(import_and_prepare(flags, grid, timings), flags, timings);
   };
   const ChosenPlan chosen =
-      searches_grid(flags) ? choose_plan(flags, machine, timings) : ChosenPlan{named_grid(), ""};
+      searches_grid(flags) ? choose_plan(flags, machine, timings) : ChosenPlan{named_grid(), {}};
   const Compiled& compiled = chosen.compiled;
   timings.time("write_plan", [&] {
     write_plan(compiled.plan, flags.output, compiled.logical.imported.inline_weights);
-    if (!chosen.search_json.empty()) {
-      write_atomically(flags.output / "search.json",
-                       [&](std::ostream& out) { out << chosen.search_json; });
-    }
+    write_search(chosen.search, flags.output);
     return true;
   });
   if (flags.timings) timings.print();

@@ -5,6 +5,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/file.h"
+#include "ir/base/sha256.h"
 #include "ir/base/text.h"
 
 namespace tessera {
@@ -29,13 +30,16 @@ std::optional<Json> read_search(const std::filesystem::path& folder, const Machi
     }
     return true;
   };
-  if (!is("grids", list) || !is("strategies", list) ||
-      !is("machine", [](const Json& v) { return v.is_string(); }) ||
+  const auto text = [](const Json& value) { return value.is_string(); };
+  if (!is("grids", list) || !is("strategies", list) || !is("machine_sha256", text) ||
+      !is("plan_sha256", text) ||
       !is("lower_bound_seconds", [](const Json& v) { return v.is_number(); }))
     throw CompileError(path.string(), "is not what `tessera compile` leaves beside a plan",
                        {"compile the plan again, or remove the file"});
-  if (search.at("machine") != machine.name) return std::nullopt;
-  return search;
+  // Figures of another machine, or of another plan, are not shown as this one's.
+  const bool current = search.at("machine_sha256") == machine.fingerprint &&
+                       search.at("plan_sha256") == sha256(read_text(folder / "plan.txt"));
+  return current ? std::optional(search) : std::nullopt;
 }
 
 }  // namespace
