@@ -15,6 +15,7 @@
 
 #include "ir/graph.h"
 #include "passes/cost/machine.h"
+#include "passes/pass.h"
 
 namespace tessera {
 
@@ -52,8 +53,10 @@ struct Assignment {
 
 // Of the module's body (level Assigned, all ops with loops) on the module's grid. Every op may cut
 // each of its loops by any axes; of ops with many choices the cheapest by themselves are kept.
-// `regather`: the backward pass does not find what the forward pass has gathered.
-AssignmentProblem assignment_problem(const Module& module, const Machine& machine, bool regather);
+// Of the options, regather counts (the backward pass does not find what the forward pass has
+// gathered) and so do pins: pinned ops have no other choice.
+AssignmentProblem assignment_problem(const Module& module, const Machine& machine,
+                                     const PassOptions& options);
 
 double cost_of(const AssignmentProblem& problem, const std::vector<int>& choice);
 double cost_of(const AssignmentTerm& term, const std::vector<int>& choice);

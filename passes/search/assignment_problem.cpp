@@ -1,6 +1,7 @@
 // The nodes and terms of an assignment problem, by the cost model.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/op_def.h"
 #include "passes/cost/op_cost.h"
@@ -9,6 +10,7 @@
 #include "passes/search/repeated_ops.h"
 #include "passes/search/type_table.h"
 #include "passes/sharded/layout.h"
+#include "passes/sharded/pins.h"
 #include "passes/sharded/step_parts.h"
 
 namespace tessera {
@@ -18,12 +20,13 @@ constexpr std::size_t kMostChoices = 24;
 
 class ProblemBuilder {
  public:
-  ProblemBuilder(const Module& module, const Machine& machine, bool regather)
+  ProblemBuilder(const Module& module, const Machine& machine, const PassOptions& options)
       : grid_(module.grid),
         machine_(machine),
         func_(*body_of(module)),
         types_(machine_, grid_),
-        forgets_after_(regather ? last_forward_op(module, func_) : nullptr) {
+        forgets_after_(options.regather ? last_forward_op(module, func_) : nullptr),
+        pinned_(pinned_ops(options.pins, func_)) {
     for (AxisId axis = 0; axis < grid_.axis_count(); ++axis) {
       if (grid_.size(axis) > 1) axes_.push_back(axis);
     }
@@ -167,7 +170,7 @@ class ProblemBuilder {
     }
     std::ranges::stable_sort(ranked, {}, &std::pair<double, LoopAxes>::first);
     ranked.insert(ranked.begin(), {own_seconds(op, map, present), present});
-    if (ranked.size() > kMostChoices) ranked.resize(kMostChoices);
+    ranked.resize(std::min(ranked.size(), pinned_.contains(&op) ? 1 : kMostChoices));
     NodeTypes types;
     types.needs.resize(op.operands.size());
     types.made.resize(op.results.size());
@@ -288,6 +291,7 @@ class ProblemBuilder {
   const Func& func_;
   TypeTable types_;
   const Op* forgets_after_;
+  std::set<const Op*> pinned_;
   Axes axes_;
   std::unordered_map<const Op*, int> node_of_;
   std::vector<NodeTypes> node_types_;  // by node
@@ -298,10 +302,11 @@ class ProblemBuilder {
 
 }  // namespace
 
-AssignmentProblem assignment_problem(const Module& module, const Machine& machine, bool regather) {
+AssignmentProblem assignment_problem(const Module& module, const Machine& machine,
+                                     const PassOptions& options) {
   TESSERA_CHECK(module.level == Level::Assigned && body_of(module) != nullptr,
                 "an assignment problem is made of ops with loops");
-  return ProblemBuilder(module, machine, regather).run();
+  return ProblemBuilder(module, machine, options).run();
 }
 
 }  // namespace tessera

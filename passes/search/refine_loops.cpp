@@ -23,7 +23,7 @@ bool refine_loops(Module& module, PassContext& context) {
   if (context.options.refine == Refine::Off || module.grid.ranks() == 1) return false;
   Func& body = *body_of(module);
   const Machine machine = load_machine(context.options.machine);
-  const AssignmentProblem problem = assignment_problem(module, machine, context.options.regather);
+  const AssignmentProblem problem = assignment_problem(module, machine, context.options);
   const Assignment best = solve(problem, kLargestTable, kPatience);
   const std::vector<int> layout = layout_of(problem);
   const double before = cost_of(problem, layout);

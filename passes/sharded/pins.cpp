@@ -191,4 +191,20 @@ void apply_pins(const std::vector<std::string>& pins, Module& module, Func& body
   }
 }
 
+std::set<const Op*> pinned_ops(const std::vector<std::string>& pins, const Func& body) {
+  std::set<const Op*> found;
+  for (const std::string& text : pins) {
+    const std::regex names(parse_pin(text).regex);
+    for (const auto& op : body.ops()) {
+      const auto named = [&](const auto& value) { return std::regex_match(value->name, names); };
+      const auto reads = [&](const Value* operand) {
+        return operand->def == nullptr && op->kind == OpKind::Einsum && named(operand);
+      };
+      if (std::ranges::any_of(op->results, named) || std::ranges::any_of(op->operands, reads))
+        found.insert(op.get());
+    }
+  }
+  return found;
+}
+
 }  // namespace tessera

@@ -2,6 +2,7 @@
 // with an optional size and the axes that cut it: "12288{z}, 49152{y}", "{}, {y}", ", {x,z}". A pin
 // is obeyed, or refused with the reason; never dropped.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,8 @@ Pin parse_pin(const std::string& text);
 // only store it (z, data). Throws CompileError if a pin names nothing, does not fit its value, or
 // asks for a cut that an op cannot take.
 void apply_pins(const std::vector<std::string>& pins, Module& module, Func& body);
+
+// The ops whose loops that has set.
+std::set<const Op*> pinned_ops(const std::vector<std::string>& pins, const Func& body);
 
 }  // namespace tessera

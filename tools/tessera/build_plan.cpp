@@ -73,7 +73,7 @@ void dump_costs(const Module& logical, const PassContext& context, const Compile
                                         find_pass("propagate_shardings")};
   PassManager({{}, false}).run(module, passes, layout);
   const AssignmentProblem problem =
-      assignment_problem(module, load_machine(context.options.machine), context.options.regather);
+      assignment_problem(module, load_machine(context.options.machine), context.options);
   write_text(flags.dump_costs, costs_json(problem, solve(problem), module.grid));
 }
 
