@@ -2,6 +2,7 @@
 // passes.def; the manager, not the pass, verifies, times, dumps and rejects a pass that is out of
 // place.
 #pragma once
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,7 @@ struct PassOptions : Settings {
   double clip_norm = 0;           // 0 = no clipping
   std::vector<std::string> pins;  // passes/sharded/pins.h
   Refine refine = Refine::Off;
+  double refine_bytes = std::numeric_limits<double>::infinity();  // what a rank may keep more by it
   std::string machine = "localhost";  // whose costs it takes: a preset or a machine file
 };
 

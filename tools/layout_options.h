@@ -25,12 +25,11 @@ inline void add_layout_options(CLI::App& app, PassOptions& options) {
                "Cut the tokens of the residual stream over y instead of copying them");
   app.add_flag("--scatter-features,!--no-scatter-features", options.scatter_features,
                "Cut heads and MLP features over x instead of copying them");
-  app.add_flag_callback(
-      "--refine", [&options] { options.refine = Refine::On; },
-      "Assign loops op by op where that is cheaper on --machine than the "
-      "layout's (a search does it for --strategy auto)");
-  app.add_flag_callback(
-      "--no-refine", [&options] { options.refine = Refine::Off; }, "Keep the layout's loops");
+  app.add_flag_function(
+      "--refine,!--no-refine",
+      [&options](std::int64_t on) { options.refine = on > 0 ? Refine::On : Refine::Off; },
+      "Assign loops op by op where that is cheaper on --machine than the layout's (a search for "
+      "--strategy auto tries it by itself)");
   app.add_option("--pin", options.pins,
                  "How parameters or values lie: 'REGEX=DIMS', as in '.*c_fc.weight={z}, {y}'");
   app.add_flag("--zero1,!--no-zero1", options.zero1, "Cut optimizer state over data too");

@@ -23,9 +23,9 @@ struct AssignmentNode {
   std::string name, op;           // of the first op's first result
   std::vector<LoopAxes> choices;  // loops that are cut, by axes
   std::vector<double> seconds;    // by choice: compute, and what its arguments and results cost
-  std::vector<double> bytes;      // by choice: what a rank holds of the results
-  int present = 0;                // the choice that the layout has made
-  std::vector<Op*> ops;           // all that repeat the first
+  std::vector<double> bytes;  // by choice: what a rank keeps of the results for the backward pass
+  int present = 0;            // the choice that the layout has made
+  std::vector<Op*> ops;       // all that repeat the first
 };
 
 // What a change of sharding between two ops costs, or what a third one saves because it finds the
@@ -54,17 +54,24 @@ struct Assignment {
 // Of the module's body (level Assigned, all ops with loops) on the module's grid. Every op may cut
 // each of its loops by any axes; of ops with many choices the cheapest by themselves are kept.
 // Of the options, regather counts (the backward pass does not find what the forward pass has
-// gathered) and so do pins: pinned ops have no other choice.
+// gathered) and so do pins: pinned ops have no other choice. `most_choices` of a node are kept:
+// paths between types, which take most of the time, grow with its square.
 AssignmentProblem assignment_problem(const Module& module, const Machine& machine,
-                                     const PassOptions& options);
+                                     const PassOptions& options, std::size_t most_choices = 24);
 
 double cost_of(const AssignmentProblem& problem, const std::vector<int>& choice);
 double cost_of(const AssignmentTerm& term, const std::vector<int>& choice);
+double bytes_of(const AssignmentProblem& problem, const std::vector<int>& choice);
 std::vector<int> layout_of(const AssignmentProblem& problem);  // the present choices
 // `largest_table`: additions that eliminating one variable may take; `patience`: rounds without
 // improvement. The same input gives the same assignment.
 Assignment solve(const AssignmentProblem& problem, std::size_t largest_table = std::size_t{1} << 18,
                  unsigned patience = 40);
+
+// The same where at most `more_bytes` more than by the layout may be kept: memory gets a price,
+// which rises until they suffice (Lagrangian relaxation). In the end the layout itself.
+Assignment solve_within(const AssignmentProblem& problem, double more_bytes,
+                        std::size_t largest_table, unsigned patience);
 
 // Nodes, choices and costs, the layout's assignment and the best known one, for any other solver.
 std::string costs_json(const AssignmentProblem& problem, const Assignment& best, const Grid& grid);

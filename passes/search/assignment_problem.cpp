@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "ir/op_def.h"
 #include "passes/cost/op_cost.h"
@@ -16,16 +17,17 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kMostChoices = 24;
-
 class ProblemBuilder {
  public:
-  ProblemBuilder(const Module& module, const Machine& machine, const PassOptions& options)
+  ProblemBuilder(const Module& module, const Machine& machine, const PassOptions& options,
+                 std::size_t most_choices)
       : grid_(module.grid),
         machine_(machine),
         func_(*body_of(module)),
         types_(machine_, grid_),
-        forgets_after_(options.regather ? last_forward_op(module, func_) : nullptr),
+        most_choices_(most_choices),
+        loss_(last_forward_op(module, func_)),
+        regather_(options.regather),
         pinned_(pinned_ops(options.pins, func_)) {
     for (AxisId axis = 0; axis < grid_.axis_count(); ++axis) {
       if (grid_.size(axis) > 1) axes_.push_back(axis);
@@ -45,6 +47,12 @@ class ProblemBuilder {
   // Types of a node's operands and results, by choice.
   struct NodeTypes {
     std::vector<std::vector<int>> needs, made;
+  };
+  // What the ops around an op make of its operands (-1: an argument or a source) and need of its
+  // results, at their present loops.
+  struct Neighbours {
+    std::vector<int> made;
+    std::vector<std::vector<int>> needed;
   };
   // Where a value comes from: a node's result, or an argument (node -1) of a type.
   struct Origin {
@@ -68,23 +76,14 @@ class ProblemBuilder {
     auto operator<=>(const Saving&) const = default;
   };
 
-  // What an accumulator is partial over, and with it what is added to it.
-  static Partial kept_partial(const Op& op) {
-    for (const Value* operand : op.operands) {
-      if (op.kind == OpKind::Add && operand->def == nullptr && !operand->type.partial.axes.empty())
-        return operand->type.partial;
-    }
-    return {};
-  }
-
   static Type need(const Op& op, const IndexMap& map, std::size_t i, const LoopAxes& loops) {
     Type type = need_type(op.operand(i)->type, map.operands[i], loops);
-    type.partial = kept_partial(op);
+    type.partial = accumulated_partial(op);
     return type;
   }
   static Type made(const Op& op, const IndexMap& map, std::size_t i, const LoopAxes& loops) {
     Type type = made_type(op.kind, op.result(i)->type, map.results[i], loops);
-    if (const Partial kept = kept_partial(op); !kept.axes.empty()) type.partial = kept;
+    if (const Partial kept = accumulated_partial(op); !kept.axes.empty()) type.partial = kept;
     return type;
   }
 
@@ -95,7 +94,7 @@ class ProblemBuilder {
       if (!map.is_whole(loop)) loops += loop;
     }
     std::vector<LoopAxes> choices{{}};
-    for (const AxisId axis : without(axes_, kept_partial(op).axes)) {
+    for (const AxisId axis : without(axes_, accumulated_partial(op).axes)) {
       const std::size_t count = choices.size();
       for (const char loop : loops) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -116,15 +115,7 @@ class ProblemBuilder {
     std::vector<const Type*> in, out;
     for (std::size_t i = 0; i < types.size(); ++i)
       (i < op.operands.size() ? in : out).push_back(&types[i]);
-    double total = 0;
-    if (family(op.kind) == OpFamily::Elementwise) {
-      // Part of a chain, which pays for what it leaves.
-      for (const Type* type : out)
-        total += static_cast<double>(largest_local_bytes(*type, grid_)) /
-                 machine_.device.memory_bandwidth;
-    } else {
-      total = op_seconds(machine_, grid_, {op.kind, &op.attrs, in, out});
-    }
+    double total = step_op_seconds(machine_, grid_, {op.kind, &op.attrs, in, out});
     if (family(op.kind) == OpFamily::Normalization) {
       for (const Type* type : out) {
         const RowStatistics rows = row_statistics(*type, map, loops);
@@ -140,13 +131,69 @@ class ProblemBuilder {
     return total;
   }
 
+  Neighbours neighbours(const Op& op) {
+    Neighbours around;
+    for (const Value* value : op.operands) {
+      if (value->def == nullptr || is_source(value->def)) {
+        around.made.push_back(-1);
+        continue;
+      }
+      const Op& def = *value->def;
+      around.made.push_back(types_.id(
+          made(def, index_map(def), static_cast<std::size_t>(value->index), present_loops(def))));
+    }
+    for (std::size_t i = 0; i < op.results.size(); ++i) {
+      auto& needs = around.needed.emplace_back();
+      for (const Op* user : op.result(i)->users) {
+        const auto at = static_cast<std::size_t>(std::ranges::find(user->operands, op.result(i)) -
+                                                 user->operands.begin());
+        needs.push_back(types_.id(need(*user, index_map(*user), at, present_loops(*user))));
+      }
+    }
+    return around;
+  }
+
+  // What it takes to come from, and to get to, the ops around it at their present loops.
+  double neighbour_seconds(const Op& op, const IndexMap& map, const LoopAxes& loops,
+                           const Neighbours& around) {
+    double total = 0;
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      if (around.made[i] < 0) continue;
+      total += types_.reshard_seconds(around.made[i], types_.id(need(op, map, i, loops)));
+    }
+    for (std::size_t i = 0; i < op.results.size(); ++i) {
+      const int from = types_.id(made(op, map, i, loops));
+      for (const int to : around.needed[i]) total += types_.reshard_seconds(from, to);
+    }
+    return total;
+  }
+
+  static LoopAxes present_loops(const Op& op) {
+    LoopAxes present = op.loops.value_or(LoopAxes{});
+    std::erase_if(present, [](const auto& item) { return item.second.empty(); });
+    return present;
+  }
+
+  // Whether the forward pass makes it and the backward pass reads it.
+  bool is_kept(const Value& value) const {
+    const auto backward = [&](const Op* op) { return backward_.contains(op); };
+    return !backward(value.def) && std::ranges::any_of(value.users, backward);
+  }
+
   void add_nodes() {
+    bool after = false;
+    for (const auto& op : func_.ops()) {
+      if (after) backward_.insert(op.get());
+      after = after || op.get() == loss_;
+    }
     const auto repeated = repeated_ops(func_, grid_);
-    std::unordered_map<int, int> node_of_class;
+    std::map<std::pair<int, bool>, int> node_of_kind;
     for (const auto& op : func_.ops()) {
       if (is_source(op.get())) continue;
+      // Pinned ops are told apart from others that look like them.
+      const std::pair kind(repeated.at(op.get()), pinned_.contains(op.get()));
       const auto [found, fresh] =
-          node_of_class.try_emplace(repeated.at(op.get()), static_cast<int>(problem_.nodes.size()));
+          node_of_kind.try_emplace(kind, static_cast<int>(problem_.nodes.size()));
       if (fresh) add_node(*op);
       node_of_[op.get()] = found->second;
       problem_.nodes[static_cast<std::size_t>(found->second)].ops.push_back(op.get());
@@ -157,34 +204,50 @@ class ProblemBuilder {
     }
   }
 
+  // The present loops, then the cheapest others next to what the neighbours do now (the layout, or
+  // what has been found better).
+  std::vector<LoopAxes> best_choices(const Op& op, const IndexMap& map) {
+    using Ranked = std::pair<double, LoopAxes>;
+    const LoopAxes present = present_loops(op);
+    std::vector<Ranked> by_own, best;
+    if (!pinned_.contains(&op)) {
+      for (LoopAxes& choice : choices_of(op, map)) {
+        if (choice != present) by_own.emplace_back(own_seconds(op, map, choice), std::move(choice));
+      }
+    }
+    std::ranges::stable_sort(by_own, {}, &Ranked::first);
+    const Neighbours around = neighbours(op);
+    for (Ranked& choice : by_own) {
+      const bool full = best.size() + 1 >= most_choices_;
+      if (full && (best.empty() || choice.first >= best.back().first)) break;
+      choice.first += neighbour_seconds(op, map, choice.second, around);
+      best.insert(std::ranges::upper_bound(best, choice.first, {}, &Ranked::first),
+                  std::move(choice));
+      if (full) best.pop_back();
+    }
+    std::vector<LoopAxes> choices{present};
+    for (Ranked& choice : best) choices.push_back(std::move(choice.second));
+    return choices;
+  }
+
   void add_node(const Op& op) {
     const IndexMap map = index_map(op);
     AssignmentNode node{op.result()->name, std::string(mnemonic(op.kind)), {}, {}, {}, 0, {}};
-    LoopAxes present = op.loops.value_or(LoopAxes{});
-    std::erase_if(present, [](const auto& item) { return item.second.empty(); });
-    std::vector<std::pair<double, LoopAxes>> ranked;
-    for (LoopAxes& choice : choices_of(op, map)) {
-      if (choice == present) continue;
-      const double seconds = own_seconds(op, map, choice);
-      ranked.emplace_back(seconds, std::move(choice));
-    }
-    std::ranges::stable_sort(ranked, {}, &std::pair<double, LoopAxes>::first);
-    ranked.insert(ranked.begin(), {own_seconds(op, map, present), present});
-    ranked.resize(std::min(ranked.size(), pinned_.contains(&op) ? 1 : kMostChoices));
+    const std::vector<LoopAxes> choices = best_choices(op, map);
     NodeTypes types;
     types.needs.resize(op.operands.size());
     types.made.resize(op.results.size());
-    for (auto& [seconds, choice] : ranked) {
+    for (const LoopAxes& choice : choices) {
       for (std::size_t i = 0; i < op.operands.size(); ++i)
         types.needs[i].push_back(types_.id(need(op, map, i, choice)));
       double bytes = 0;
       for (std::size_t i = 0; i < op.results.size(); ++i) {
         types.made[i].push_back(types_.id(made(op, map, i, choice)));
-        bytes += types_.bytes(types.made[i].back());
+        if (is_kept(*op.result(i))) bytes += types_.bytes(types.made[i].back());
       }
-      node.seconds.push_back(seconds);
+      node.seconds.push_back(own_seconds(op, map, choice));
       node.bytes.push_back(bytes);
-      node.choices.push_back(std::move(choice));
+      node.choices.push_back(choice);
     }
     node_types_.push_back(std::move(types));
     problem_.nodes.push_back(std::move(node));
@@ -199,10 +262,9 @@ class ProblemBuilder {
   void find_uses() {
     struct Last {
       Use use;
-      bool forgets = false;
+      bool backward = false;
     };
     std::unordered_map<const Value*, Last> last;
-    bool backward = false;
     for (const auto& op : func_.ops()) {
       for (std::size_t i = 0; i < op->operands.size() && node_of_.contains(op.get()); ++i) {
         const Value& value = *op->operand(i);
@@ -210,12 +272,13 @@ class ProblemBuilder {
         const Use use{node_of_.at(op.get()), static_cast<int>(i)};
         const Origin from = origin_of(value);
         if (value.def != nullptr) ++moves_[{from, use}];
+        const bool backward = backward_.contains(op.get());
         const auto [before, first] = last.try_emplace(&value, Last{use, backward});
         if (first) continue;
-        ++savings_[{from, before->second.use, use, backward && !before->second.forgets}];
+        const bool forgets = regather_ && backward && !before->second.backward;
+        ++savings_[{from, before->second.use, use, forgets}];
         before->second = {use, backward};
       }
-      backward = backward || op.get() == forgets_after_;
     }
   }
 
@@ -290,7 +353,10 @@ class ProblemBuilder {
   const Machine& machine_;
   const Func& func_;
   TypeTable types_;
-  const Op* forgets_after_;
+  std::size_t most_choices_;
+  const Op* loss_;
+  bool regather_;
+  std::unordered_set<const Op*> backward_;  // ops of the backward pass
   std::set<const Op*> pinned_;
   Axes axes_;
   std::unordered_map<const Op*, int> node_of_;
@@ -303,10 +369,10 @@ class ProblemBuilder {
 }  // namespace
 
 AssignmentProblem assignment_problem(const Module& module, const Machine& machine,
-                                     const PassOptions& options) {
+                                     const PassOptions& options, std::size_t most_choices) {
   TESSERA_CHECK(module.level == Level::Assigned && body_of(module) != nullptr,
                 "an assignment problem is made of ops with loops");
-  return ProblemBuilder(module, machine, options).run();
+  return ProblemBuilder(module, machine, options, most_choices).run();
 }
 
 }  // namespace tessera

@@ -91,7 +91,7 @@ class Eliminator {
   std::vector<int> run(bool& exact) {
     Graph graph(problem_);
     exact = true;
-    for (; !graph.empty();) {
+    while (!graph.empty()) {
       const auto [var, work] = graph.cheapest();
       if (work <= problem_.limit) {
         minimize(var, graph.near(var));

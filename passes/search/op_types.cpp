@@ -37,4 +37,12 @@ RowStatistics row_statistics(const Type& made, const IndexMap& map, const LoopAx
   return found;
 }
 
+double step_op_seconds(const Machine& machine, const Grid& grid, const OpView& op) {
+  if (family(op.kind) != OpFamily::Elementwise) return op_seconds(machine, grid, op);
+  double bytes = 0;
+  for (const Type* made : op.results)
+    bytes += static_cast<double>(largest_local_bytes(*made, grid));
+  return bytes / machine.device.memory_bandwidth;
+}
+
 }  // namespace tessera

@@ -2,6 +2,7 @@
 // the search (step_model.h, assignment.h) price.
 #pragma once
 #include "ir/graph.h"
+#include "passes/cost/op_cost.h"
 
 namespace tessera {
 
@@ -19,5 +20,8 @@ struct RowStatistics {
   Type rows;
 };
 RowStatistics row_statistics(const Type& made, const IndexMap& map, const LoopAxes& loops);
+
+// op_seconds, but for elementwise ops: a chain of them is one loop, each pays for what it leaves.
+double step_op_seconds(const Machine& machine, const Grid& grid, const OpView& op);
 
 }  // namespace tessera

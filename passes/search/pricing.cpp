@@ -63,20 +63,13 @@ Pricing::Price Pricing::price(const DistinctOp& op, bool zero1) const {
   return price;
 }
 
-// A chain of elementwise ops is one loop: it pays for what it leaves behind.
 double Pricing::compute(const DistinctOp& op, const Shape& shape) const {
-  double seconds = 0;
-  if (family(op.kind) == OpFamily::Elementwise) {
-    for (const Type& type : shape.results)
-      seconds += bytes(type) / data_.machine.device.memory_bandwidth;
-    return seconds;
-  }
   std::vector<const Type*> in, out;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i] >= 0) in.push_back(&shape.operands[i]);
   }
   for (const Type& type : shape.results) out.push_back(&type);
-  return op_seconds(data_.machine, grid_, {op.kind, &op.attrs, in, out});
+  return step_op_seconds(data_.machine, grid_, {op.kind, &op.attrs, in, out});
 }
 
 void Pricing::reshard(const Type& from, const Type& to, Collectives& into) const {

@@ -24,7 +24,8 @@ bool refine_loops(Module& module, PassContext& context) {
   Func& body = *body_of(module);
   const Machine machine = load_machine(context.options.machine);
   const AssignmentProblem problem = assignment_problem(module, machine, context.options);
-  const Assignment best = solve(problem, kLargestTable, kPatience);
+  const Assignment best =
+      solve_within(problem, context.options.refine_bytes, kLargestTable, kPatience);
   const std::vector<int> layout = layout_of(problem);
   const double before = cost_of(problem, layout);
   if (context.options.refine == Refine::WhereWorthIt && best.seconds > kWorthIt * before) {

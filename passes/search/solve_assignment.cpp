@@ -242,6 +242,13 @@ double cost_of(const AssignmentProblem& problem, const std::vector<int>& choice)
   return total;
 }
 
+double bytes_of(const AssignmentProblem& problem, const std::vector<int>& choice) {
+  double total = 0;
+  for (std::size_t v = 0; v < problem.nodes.size(); ++v)
+    total += problem.nodes[v].bytes[at(choice[v])];
+  return total;
+}
+
 std::vector<int> layout_of(const AssignmentProblem& problem) {
   std::vector<int> layout;
   for (const AssignmentNode& node : problem.nodes) layout.push_back(node.present);
@@ -250,6 +257,30 @@ std::vector<int> layout_of(const AssignmentProblem& problem) {
 
 Assignment solve(const AssignmentProblem& problem, std::size_t largest_table, unsigned patience) {
   return Solver(problem, largest_table, patience).run();
+}
+
+Assignment solve_within(const AssignmentProblem& problem, double more_bytes,
+                        std::size_t largest_table, unsigned patience) {
+  constexpr int kPrices = 5;
+  const std::vector<int> layout = layout_of(problem);
+  const double before = cost_of(problem, layout), held = bytes_of(problem, layout);
+  AssignmentProblem priced = problem;
+  Assignment best = solve(problem, largest_table, patience);
+  double price = 0;  // seconds a byte; at first what the bytes have bought
+  for (int i = 0; i < kPrices && bytes_of(problem, best.choice) > held + more_bytes; ++i) {
+    const double bought = (before - best.seconds) / (bytes_of(problem, best.choice) - held);
+    price = std::max(2 * price, bought);
+    for (std::size_t v = 0; v < problem.nodes.size(); ++v) {
+      for (std::size_t c = 0; c < problem.nodes[v].bytes.size(); ++c)
+        priced.nodes[v].seconds[c] =
+            problem.nodes[v].seconds[c] + price * problem.nodes[v].bytes[c];
+    }
+    best = solve(priced, largest_table, patience);
+    best.seconds = cost_of(problem, best.choice);
+    best.exact = false;
+  }
+  const bool good = best.seconds < before && bytes_of(problem, best.choice) <= held + more_bytes;
+  return good ? best : Assignment{layout, before, false};
 }
 
 }  // namespace tessera

@@ -5,8 +5,10 @@
 //       =>   %s = reduce_sum %x dims (2) ... %m = mul %s, %n ... %c = sub %x, %m.b ... %v =
 //       reduce_sum %c.sq dims (2) ...
 //
-// The new ops get their loops from propagate_shardings, which runs again. Ops whose inner loop is
-// whole stay fused.
+// Loops of the new ops that run over a dimension of the row op are cut as that one's are. Ops whose
+// inner loop is whole stay fused.
+#include <map>
+
 #include "ir/base/text.h"
 #include "ir/builder.h"
 #include "ir/op_def.h"
@@ -24,16 +26,93 @@ bool cuts_expandable_loop(const Op& op) {
   return false;
 }
 
+// Which loop of the row op runs over each dimension of the values that take its place.
+class RowLoops {
+ public:
+  explicit RowLoops(const Op& op) : map_(index_map(op)) {
+    for (std::size_t i = 0; i < op.operands.size(); ++i) record(op.operands[i], map_.operands[i]);
+  }
+  void record_result(const Value* value, std::size_t result) {
+    record(value, map_.results[result]);
+  }
+
+  // Dimensions that `op` ties to known ones become known; whether there were such.
+  bool follow(const Op& op) {
+    const std::map<char, char> found = loops_of(op);
+    const std::size_t before = known_.size();
+    each_dimension(op, [&](const Value* value, std::size_t dim, char loop) {
+      if (const auto at = found.find(loop); at != found.end())
+        known_.try_emplace({value, dim}, at->second);
+    });
+    return known_.size() > before;
+  }
+
+  // By loop of `op`, those that are known.
+  std::map<char, char> loops_of(const Op& op) const {
+    std::map<char, char> found;
+    each_dimension(op, [&](const Value* value, std::size_t dim, char loop) {
+      if (const auto at = known_.find({value, dim}); at != known_.end())
+        found.try_emplace(loop, at->second);
+    });
+    return found;
+  }
+
+ private:
+  void record(const Value* value, const std::string& term) {
+    for (std::size_t d = 0; d < term.size(); ++d) known_.try_emplace({value, d}, term[d]);
+  }
+  template <class Visit>
+  static void each_dimension(const Op& op, Visit visit) {
+    const IndexMap map = index_map(op);
+    for (std::size_t i = 0; i < map.operands.size(); ++i) {
+      for (std::size_t d = 0; d < map.operands[i].size(); ++d)
+        visit(op.operand(i), d, map.operands[i][d]);
+    }
+    for (std::size_t i = 0; i < map.results.size(); ++i) {
+      for (std::size_t d = 0; d < map.results[i].size(); ++d)
+        visit(op.result(i), d, map.results[i][d]);
+    }
+  }
+
+  IndexMap map_;
+  std::map<std::pair<const Value*, std::size_t>, char> known_;
+};
+
+// `ops` take the place of `row`, which still has its loops.
+void assign(const Op& row, const std::vector<Op*>& ops, const std::vector<Value*>& results) {
+  RowLoops rows(row);
+  for (std::size_t i = 0; i < results.size(); ++i) rows.record_result(results[i], i);
+  for (bool more = true; more;) {  // broadcasts are known by their readers
+    more = false;
+    for (const Op* op : ops) more = rows.follow(*op) || more;
+  }
+  for (Op* op : ops) {
+    const IndexMap map = index_map(*op);
+    LoopAxes loops;
+    for (const auto& [loop, from] : rows.loops_of(*op)) {
+      const auto axes = row.loops->find(from);
+      if (axes != row.loops->end() && !map.is_whole(loop)) loops[loop] = axes->second;
+    }
+    op->loops = std::move(loops);
+  }
+}
+
 void expand(Module& module, Op& op) {
   Builder builder(module, op);
-  const auto before = op.place == op.func->ops().begin() ? op.place : std::prev(op.place);
+  Func::OpList& list = op.func->ops();
+  const bool first = op.place == list.begin();
+  const auto before = first ? op.place : std::prev(op.place);
   builder.set_name(op.result()->name);
   const std::vector<Value*> replacements = op_def(op.kind).expand(builder, op);
   TESSERA_CHECK(replacements.size() == op.results.size(), "expansion of ", mnemonic(op.kind),
                 " lacks results");
-  if (op.attrs.flag(kRecomputed)) {
-    for (auto it = std::next(before); it != op.place; ++it) (*it)->attrs.set(kRecomputed, true);
+  std::vector<Op*> ops;
+  for (auto it = first ? list.begin() : std::next(before); it != op.place; ++it)
+    ops.push_back(it->get());
+  for (Op* made : ops) {
+    if (op.attrs.flag(kRecomputed)) made->attrs.set(kRecomputed, true);
   }
+  assign(op, ops, replacements);
   for (std::size_t i = 0; i < replacements.size(); ++i)
     op.func->replace_all_uses(op.result(i), replacements[i]);
   op.func->erase(&op);

@@ -91,11 +91,7 @@ class Resharder {
     const bool addition = op.kind == OpKind::Add || op.kind == OpKind::Sub;
     const bool movement = op.kind == OpKind::Transpose || op.kind == OpKind::Reshape;
     if (!addition && !movement) return {};
-    // An accumulator stays partial over the micro-batches; what is added to it is brought there.
-    for (const Value* operand : op.operands) {
-      if (op.kind == OpKind::Add && operand->def == nullptr && !operand->type.partial.axes.empty())
-        return operand->type.partial;
-    }
+    if (Partial kept = accumulated_partial(op); !kept.axes.empty()) return kept;
     Partial first = op.operand(0)->type.partial;
     if (addition && op.result()->type.rank() == 0) {
       Axes axes = first.axes;

@@ -11,6 +11,15 @@ bool is_source(const Op* op) {
           op->operand(0)->type.partial.axes.empty());
 }
 
+Partial accumulated_partial(const Op& op) {
+  if (op.kind != OpKind::Add) return {};
+  for (const Value* operand : op.operands) {
+    if (operand->def == nullptr && !operand->type.partial.axes.empty())
+      return operand->type.partial;
+  }
+  return {};
+}
+
 const Op* last_forward_op(const Module& module, const Func& func) {
   const auto note = module.notes.find("loss");
   if (func.name() != "micro" || note == module.notes.end()) return nullptr;

@@ -8,6 +8,10 @@ namespace tessera {
 // constants and broadcast scalars (that are not partial). False for null.
 bool is_source(const Op* op);
 
+// What an accumulator (an argument that stays partial over the micro-batches) is partial over; what
+// is added to it is brought there. Nothing for other ops.
+Partial accumulated_partial(const Op& op);
+
 // The op that makes the loss: the last one of the forward pass. Null in functions without one.
 const Op* last_forward_op(const Module& module, const Func& func);
 

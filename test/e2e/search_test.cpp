@@ -14,6 +14,19 @@
 namespace tessera::test {
 namespace {
 
+// Of m.onnx in the folder, for a search.
+CompileFlags training(const Scratch& scratch, const std::string& bind, const std::string& machine,
+                      int devices) {
+  CompileFlags flags;
+  flags.model = scratch / "m.onnx";
+  flags.bind = {bind};
+  flags.train = flags.quiet = true;
+  flags.machine = machine;
+  flags.devices = devices;
+  flags.output = scratch / "plan";
+  return flags;
+}
+
 struct Row {
   std::string grid;
   Estimate estimate;
@@ -117,13 +130,7 @@ TEST(Search, PlansForChosenGridsRun) {
   const Scratch scratch;
   write_zoo_model({"llama", 2, 32, 4, 61, 12, 2, 0, DType::F32}, scratch / "m.onnx");
   for (const int devices : {1, 4, 6}) {
-    CompileFlags flags;
-    flags.model = scratch / "m.onnx";
-    flags.bind = {"batch=6,sequence=12"};
-    flags.train = flags.quiet = true;
-    flags.machine = "localhost";
-    flags.devices = devices;
-    flags.output = scratch / "plan";
+    const CompileFlags flags = training(scratch, "batch=6,sequence=12", "localhost", devices);
     compile_model(flags);
     EXPECT_EQ(read_plan(flags.output).grid.ranks(), devices);
     Tensor ids(DType::I64, {6, 12});
@@ -148,28 +155,22 @@ TEST(Search, RefinesTheBestLayout) {
   const Scratch scratch;
   write_zoo_model({"llama", 4, 4096, 32, 51200, 2048, 0, 0, DType::BF16}, scratch / "m.onnx");
   const Machine machine = load_machine("perlmutter");
+  const auto refined = [](const fs::path& folder) {
+    const Plan plan = read_plan(folder);
+    const auto settings = plan.notes.find("settings");
+    return settings != plan.notes.end() && settings->second.ends_with("refined");
+  };
   double seconds[2] = {};
   for (const bool refine : {false, true}) {
-    CompileFlags flags;
-    flags.model = scratch / "m.onnx";
-    flags.bind = {"batch=64,sequence=2048"};
-    flags.train = flags.quiet = true;
-    flags.machine = "perlmutter";
-    flags.devices = 32;
-    flags.output = scratch / "plan";
+    CompileFlags flags = training(scratch, "batch=64,sequence=2048", "perlmutter", 32);
     if (!refine) flags.fixed.refine = false;
     compile_model(flags);
-    const Plan plan = read_plan(flags.output);
-    seconds[refine ? 1 : 0] = predict(plan, machine).seconds;
-    const auto settings = plan.notes.find("settings");
-    const bool refined =
-        settings != plan.notes.end() && settings->second.find("refined") != std::string::npos;
-    EXPECT_EQ(refined, refine);
+    seconds[refine ? 1 : 0] = predict(read_plan(flags.output), machine).seconds;
+    EXPECT_EQ(refined(flags.output), refine);
     if (!refine) continue;
     flags.strategy = "axonn";
     compile_model(flags);
-    EXPECT_FALSE(read_plan(flags.output).notes.contains("settings") &&
-                 read_plan(flags.output).notes.at("settings").find("refined") != std::string::npos);
+    EXPECT_FALSE(refined(flags.output));
   }
   std::printf("layout %.4g s, refined %.4g s\n", seconds[0], seconds[1]);
   EXPECT_LT(seconds[1], 0.98 * seconds[0]);
@@ -256,13 +257,7 @@ TEST(Search, RefusalsSayWhatToChange) {
   const Scratch scratch;
   write_zoo_model({"gpt", 2, 64, 4, 61, 16, 0, 0, DType::F32}, scratch / "m.onnx");
   const auto says = [&](auto change) {
-    CompileFlags flags;
-    flags.model = scratch / "m.onnx";
-    flags.bind = {"batch=4,sequence=16"};
-    flags.train = flags.quiet = true;
-    flags.machine = "perlmutter";
-    flags.devices = 8;
-    flags.output = scratch / "plan";
+    CompileFlags flags = training(scratch, "batch=4,sequence=16", "perlmutter", 8);
     change(flags);
     try {
       compile_model(flags);

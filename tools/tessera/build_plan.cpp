@@ -1,5 +1,6 @@
 #include "tools/tessera/build_plan.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "ir/base/diag.h"
@@ -64,14 +65,12 @@ void shrink_batch(std::int64_t count, ImportOptions& options, std::int64_t& batc
   }
 }
 
-// What --refine solves, on the grid at hand: nodes, edges, the layout's assignment and the best
+// What --refine solves, on the grid at hand: nodes, terms, the layout's assignment and the best
 // known.
 void dump_costs(const Module& logical, const PassContext& context, const CompileFlags& flags) {
   Module module = copy_of(logical);
   PassContext layout{context.options, {}};
-  const std::vector<const Pass*> passes{find_pass("choose_shardings"),
-                                        find_pass("propagate_shardings")};
-  PassManager({{}, false}).run(module, passes, layout);
+  PassManager({{}, false}).run(module, layout_passes(), layout);
   const AssignmentProblem problem =
       assignment_problem(module, load_machine(context.options.machine), context.options);
   write_text(flags.dump_costs, costs_json(problem, solve(problem), module.grid));
@@ -89,6 +88,7 @@ Logical import_and_prepare(const CompileFlags& flags, const Grid& grid, Timings&
   Logical logical{{}, {flags.options, {}}, PassManager({flags.dump_dir, true})};
   logical.context.options.train = flags.train;
   logical.context.options.optimizer = parse_optimizer(flags.optimizer);
+  if (!flags.machine.empty()) logical.context.options.machine = flags.machine;
   std::int64_t batch = -1;
   if (flags.train) shrink_batch(flags.options.micro_batches, import, batch);
   logical.imported = timings.time("import", [&] { return import_onnx(import); });
@@ -102,14 +102,19 @@ Logical import_and_prepare(const CompileFlags& flags, const Grid& grid, Timings&
   return logical;
 }
 
+std::vector<const Pass*> layout_passes() {
+  std::vector<const Pass*> passes = sharded_passes();
+  passes.erase(std::ranges::find(passes, find_pass("refine_loops")), passes.end());
+  return passes;
+}
+
 Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings) {
   Module& module = logical.imported.module;
   PassContext& context = logical.context;
   if (!flags.dump_costs.empty()) dump_costs(module, context, flags);
   if (!flags.machine.empty()) module.notes["machine"] = flags.machine;
   logical.manager.run(module, sharded_passes(), context);
-  std::string settings = to_text(static_cast<const Settings&>(context.options));
-  if (context.refined) settings += settings.empty() ? "refined" : ", refined";
+  const std::string settings = settings_text(context.options, context.refined);
   if (!settings.empty()) module.notes["settings"] = settings;
   Plan plan = timings.time("emit_plan", [&] {
     return emit_plan(module, {flags.model.parent_path(), flags.output, "x86-64-v3"});

@@ -21,6 +21,8 @@ struct Compiled {
 };
 
 Logical import_and_prepare(const CompileFlags& flags, const Grid& grid, Timings& timings);
+// Those that give every op its loops, before any are refined.
+std::vector<const Pass*> layout_passes();
 // The module's grid is the one to compile for.
 Compiled finish(Logical logical, const CompileFlags& flags, Timings& timings);
 

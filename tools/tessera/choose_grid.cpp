@@ -13,21 +13,16 @@ namespace {
 
 constexpr std::size_t kShown = 5;
 
-std::string settings_text(const Candidate& c) {
-  const std::string text = to_text(static_cast<const Settings&>(c.choice));
-  return c.refined ? str(text, text.empty() ? "" : ", ", "refined") : text;
-}
-
 void row(const std::string& name, const Candidate& c) {
   std::printf("  %-12s %-28s %13s %9s  %s\n", name.c_str(), c.choice.grid.text().c_str(),
               c.fits ? seconds_text(c.seconds).c_str() : "does not fit",
-              bytes_text(c.memory).c_str(), settings_text(c).c_str());
+              bytes_text(c.memory).c_str(), settings_text(c.choice, c.refined).c_str());
 }
 
 nlohmann::json to_json(const std::string& name, const Candidate& c) {
   return {{"name", name},
           {"grid", c.choice.grid.text()},
-          {"options", settings_text(c)},
+          {"options", settings_text(c.choice, c.refined)},
           {"fits", c.fits},
           {"seconds", c.seconds},
           {"compute_seconds", c.compute},

@@ -14,6 +14,12 @@
 namespace tessera {
 namespace {
 
+// Whether a plan may leave the layout, and what a rank may keep more by that.
+struct Refining {
+  Refine when = Refine::Off;
+  double bytes = 0;
+};
+
 // The module before everything that a choice decides, for each number of micro-batches that was
 // asked for; copied for each plan that is tried.
 class Prepared {
@@ -30,40 +36,29 @@ class Prepared {
     return by_count_.emplace(micro_batches, import_and_prepare(flags, one, timings_)).first->second;
   }
 
-  Compiled compile(const Choice& choice, Refine refine) {
-    const CompileFlags flags = flags_for(choice, refine);
-    return finish(copy_for(at(choice.micro_batches), flags, choice), flags, timings_);
+  Compiled compile(const Choice& choice, const Refining& refining) {
+    return finish(copy_for(at(choice.micro_batches), choice, refining), flags_, timings_);
   }
 
   // Whether refine_loops would leave the layout. `whole`: at() of the choice's micro-batches; safe
   // while other plans of it are compiled.
-  bool would_refine(const Logical& whole, const Choice& choice, Refine refine) const {
-    Logical logical = copy_for(whole, flags_for(choice, refine), choice);
-    std::vector<const Pass*> passes = sharded_passes();
-    const auto last = std::ranges::find(passes, find_pass("refine_loops"));
-    passes.erase(std::next(last), passes.end());
+  static bool would_refine(const Logical& whole, const Choice& choice, const Refining& refining) {
+    Logical logical = copy_for(whole, choice, refining);
+    std::vector<const Pass*> passes = layout_passes();
+    passes.push_back(find_pass("refine_loops"));
     PassManager({{}, false}).run(logical.imported.module, passes, logical.context);
     return logical.context.refined;
   }
 
  private:
-  CompileFlags flags_for(const Choice& choice, Refine refine) const {
-    CompileFlags chosen = flags_;
-    static_cast<Settings&>(chosen.options) = choice;
-    chosen.options.refine = refine;
-    if (!flags_.machine.empty()) chosen.options.machine = flags_.machine;
-    return chosen;
-  }
-
-  static Logical copy_for(const Logical& whole, const CompileFlags& flags, const Choice& choice) {
-    Logical logical{{copy_of(whole.imported.module), {}, {}, {}},
-                    {flags.options, whole.context.remarks},
-                    whole.manager};
+  static Logical copy_for(const Logical& whole, const Choice& choice, const Refining& refining) {
+    Logical logical{{copy_of(whole.imported.module), {}, {}, {}}, whole.context, whole.manager};
     logical.imported.remarks = whole.imported.remarks;
     logical.imported.absent = whole.imported.absent;
     logical.imported.inline_weights = whole.imported.inline_weights;
-    logical.context.options.train = flags.train;
-    logical.context.options.optimizer = parse_optimizer(flags.optimizer);
+    static_cast<Settings&>(logical.context.options) = choice;
+    logical.context.options.refine = refining.when;
+    logical.context.options.refine_bytes = refining.bytes;
     logical.imported.module.grid = choice.grid;
     logical.manager.run(logical.imported.module, std::vector{find_pass("recompute_activations")},
                         logical.context);
@@ -114,7 +109,7 @@ class Chooser {
   struct Tried {
     Compiled compiled;
     Prediction replay;
-    Refine refine = Refine::Off;  // how it was compiled
+    Refining refining;  // how it was compiled
     bool refined() const { return compiled.logical.context.refined; }
   };
 
@@ -125,25 +120,35 @@ class Chooser {
     return flags;
   }
 
-  Tried compile(const Choice& choice, Refine refine) {
-    Compiled compiled = prepared_.compile(choice, refine);
+  Tried compile(const Choice& choice, const Refining& refining) {
+    Compiled compiled = prepared_.compile(choice, refining);
     Prediction replay = timings_.time("replay", [&] { return predict(compiled.plan, machine_); });
-    return {std::move(compiled), std::move(replay), refine};
+    return {std::move(compiled), std::move(replay), refining};
   }
   bool fits(const Tried& tried) const { return tried.replay.memory_total <= memory_; }
 
   // Refined, if the replay agrees that it is faster. Whether to try is found out on the side.
-  Tried compile_well(const Choice& choice) {
+  Tried compile_well(const Candidate& candidate) {
+    const Choice& choice = candidate.choice;
+    if (refine_ == Refine::Off) return compile(choice, {});
     const Logical& whole = prepared_.at(choice.micro_batches);
-    std::future<bool> tries = std::async(std::launch::async, [&] {
-      return refine_ != Refine::Off && prepared_.would_refine(whole, choice, refine_);
-    });
-    Tried layout = compile(choice, Refine::Off);
+    const Refining refining{refine_, std::max(memory_ - candidate.memory, 0.0)};
+    std::future<bool> tries = std::async(
+        std::launch::async, [&] { return Prepared::would_refine(whole, choice, refining); });
+    Tried layout = compile(choice, {});
     if (!timings_.time("wait for refine_loops", [&] { return tries.get(); })) return layout;
-    Tried refined = compile(choice, refine_);
+    Tried refined = compile(choice, refining);
     const bool keeps =
         fits(refined) && (!fits(layout) || refined.replay.seconds < layout.replay.seconds);
     return keeps ? std::move(refined) : std::move(layout);
+  }
+
+  // The estimate was of the layout.
+  static void describe(const Prediction& replay, Candidate& candidate) {
+    candidate.refined = true;
+    candidate.seconds = replay.seconds;
+    candidate.communication = replay.exposed;
+    candidate.compute = replay.seconds - replay.exposed;
   }
 
   // Compiles the best candidates, one after the other, until a plan holds what the estimate
@@ -162,10 +167,10 @@ class Chooser {
       const bool late = best && candidates[i].seconds > kNearlyAsGood * candidates[best_at].seconds;
       if (late || replayed == most_replays) break;
       if (best) ++replayed;  // fits or not
-      Tried tried = compile_well(candidates[i].choice);
+      Tried tried = compile_well(candidates[i]);
       candidates[i].memory = tried.replay.memory_total;
-      candidates[i].refined = tried.refined();
       candidates[i].fits = fits(tried);
+      if (tried.refined()) describe(tried.replay, candidates[i]);
       if (!candidates[i].fits) continue;
       if (!best) ++replayed;
       if (best && tried.replay.seconds >= best->replay.seconds) continue;
@@ -180,8 +185,8 @@ class Chooser {
   // With the files that the user asked for, which the best plan alone writes.
   Compiled as_asked(Tried best, const Choice& choice) {
     const bool writes = !flags_.dump_dir.empty() || !flags_.dump_costs.empty();
-    Compiled compiled =
-        writes ? Prepared(flags_, timings_).compile(choice, best.refine) : std::move(best.compiled);
+    Compiled compiled = writes ? Prepared(flags_, timings_).compile(choice, best.refining)
+                               : std::move(best.compiled);
     compiled.plan.notes["machine"] = flags_.machine.empty() ? "localhost" : flags_.machine;
     return compiled;
   }

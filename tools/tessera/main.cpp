@@ -70,8 +70,7 @@ void note_fixed(const CLI::App& app, CompileFlags& f) {
   if (app.count("--regather") > 0) f.fixed.regather = f.options.regather;
   if (app.count("--zero1") > 0) f.fixed.zero1 = f.options.zero1;
   if (app.count("--scatter-tokens") > 0) f.fixed.scatter_tokens = f.options.scatter_tokens;
-  if (app.count("--refine") + app.count("--no-refine") > 0)
-    f.fixed.refine = f.options.refine == Refine::On;
+  if (app.count("--refine") > 0) f.fixed.refine = f.options.refine == Refine::On;
   if (app.count("--scatter-features") > 0) f.fixed.scatter_features = f.options.scatter_features;
 }
 
@@ -142,7 +141,6 @@ int run(int argc, char** argv) {
   }
   if (compile_command->parsed()) {
     note_fixed(*compile_command, flags);
-    if (!flags.machine.empty()) flags.options.machine = flags.machine;
     compile_model(flags);
     return 0;
   }
