@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "codegen/assign_buffers.h"
-#include "codegen/fuse_elementwise.h"
 #include "ir/base/text.h"
+#include "ir/step_groups.h"
 
 namespace tessera {
 
@@ -50,7 +50,8 @@ bool FuncEmitter::in_place(const Op& op) const {
 // A result that updates an argument is written straight into its buffer, when nobody reads the old
 // content later.
 int FuncEmitter::updated_arg_buffer(const Value* result, const Op& writer) {
-  const auto returned = returned_.find(result);
+  const bool begins = writer.attrs.flag(kStarted);  // its wait gives the result
+  const auto returned = returned_.find(begins ? result->users[0]->result() : result);
   if (returned == returned_.end()) return -1;
   int count = 0;
   const Value* target = nullptr;
@@ -81,9 +82,7 @@ int FuncEmitter::result_buffer(const Op& op, const Value* result) {
 }
 
 int FuncEmitter::comm_of(const Op& op) {
-  const bool communicates = op.kind == OpKind::AllReduce || op.kind == OpKind::AllGather ||
-                            op.kind == OpKind::ReduceScatter || op.kind == OpKind::AllToAll;
-  if (!communicates) return -1;
+  if (!communicates(op.kind)) return -1;
   const Axes& axes = op.attrs.axes("over");
   const auto found = std::ranges::find(comms_, axes);
   if (found != comms_.end()) return static_cast<int>(found - comms_.begin());
@@ -109,6 +108,34 @@ void FuncEmitter::add_step(const StepGroup& group) {
     step.results.push_back(index);
     read(index);
   }
+  put_on_stream(op, step);
+  if (op.attrs.flag(kStarted)) begun_[op.result()] = static_cast<int>(plan_.steps.size());
+  plan_.steps.push_back(std::move(step));
+}
+
+// A collective comes after all that was computed before it: then every buffer that is free at this
+// place of the list is free for it too.
+void FuncEmitter::put_on_stream(const Op& op, PlanStep& step) const {
+  if (!overlaps_ || !communicates(op.kind)) return;
+  step.stream = module_.grid.text(op.attrs.axes("over"));
+  if (last_compute_ >= 0) step.after.push_back(last_compute_);
+}
+
+// The buffer that the collective reads is in use until here.
+void FuncEmitter::add_wait(const Op& op) {
+  const Value* in_flight = op.operand(0);
+  PlanStep step;
+  step.kind = OpKind::Wait;
+  step.origin = op.origin;
+  step.after = {begun_.at(in_flight)};
+  step.operands = {value(in_flight)};
+  read(value(in_flight));
+  read(value(in_flight->def->operand(0)));
+  const int index = add_value(op.result()->name, op.result()->type,
+                              buffer_of_value_[static_cast<std::size_t>(step.operands[0])]);
+  values_[op.result()] = index;
+  step.results = {index};
+  read(index);
   plan_.steps.push_back(std::move(step));
 }
 
@@ -155,9 +182,19 @@ void FuncEmitter::add_steps() {
     };
     for (const Op* op : groups[i].ops) {
       for (const Value* operand : op->operands) note(operand);
+      if (op->kind == OpKind::Wait) note(op->operand(0)->def->operand(0));
     }
   }
-  for (const StepGroup& group : groups) group.fused ? add_fused(group) : add_step(group);
+  for (const StepGroup& group : groups) {
+    if (group.fused) {
+      add_fused(group);
+    } else if (group.ops[0]->kind == OpKind::Wait) {
+      add_wait(*group.ops[0]);
+    } else {
+      add_step(group);
+    }
+    if (plan_.steps.back().stream.empty()) last_compute_ = static_cast<int>(plan_.steps.size()) - 1;
+  }
 }
 
 // Results that could not be written in place are copied at the end.

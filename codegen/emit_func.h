@@ -14,9 +14,12 @@ class FuncEmitter {
  public:
   // `args`: offset of every argument's buffer. `comms` is extended by the sets of axes that the
   // function needs.
+  // `overlaps`: some collective of the plan is begun early. Then each set of axes has a stream of
+  // its own, and all collectives over it run there, in order.
   FuncEmitter(const Module& module, const Func& func,
-              const std::map<std::string, std::int64_t>& args, std::vector<Axes>& comms)
-      : module_(module), func_(func), args_(args), comms_(comms) {}
+              const std::map<std::string, std::int64_t>& args, bool overlaps,
+              std::vector<Axes>& comms)
+      : module_(module), func_(func), args_(args), overlaps_(overlaps), comms_(comms) {}
 
   // `base`: first byte after the arguments. Gives the bytes in use in `high_water`.
   PlanFunc run(std::int64_t base, std::int64_t alignment, std::int64_t& high_water);
@@ -35,6 +38,8 @@ class FuncEmitter {
   void add_steps();
   void add_step(const struct StepGroup& group);
   void add_fused(const struct StepGroup& group);
+  void add_wait(const Op& op);
+  void put_on_stream(const Op& op, PlanStep& step) const;
   void add_results();
   int comm_of(const Op& op);
   int new_buffer(const Type& type);
@@ -47,6 +52,7 @@ class FuncEmitter {
   const Module& module_;
   const Func& func_;
   const std::map<std::string, std::int64_t>& args_;
+  const bool overlaps_;
   std::vector<Axes>& comms_;
   PlanFunc plan_;
   std::vector<Buffer> buffers_;
@@ -54,6 +60,8 @@ class FuncEmitter {
   std::map<const Value*, int> values_;
   std::unordered_map<const Value*, std::vector<const FuncResult*>> returned_;
   std::map<const Value*, int> last_reader_;  // step index of the last read of an argument
+  std::map<const Value*, int> begun_;        // step that began what is in flight
+  int last_compute_ = -1;
 };
 
 }  // namespace tessera

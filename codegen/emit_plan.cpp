@@ -70,6 +70,10 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
         plan.constants.insert(*module.constants.find(op->attrs.text("data")));
     }
   }
+  const bool overlaps = std::ranges::any_of(module.funcs(), [](const auto& func) {
+    return std::ranges::any_of(func->ops(),
+                               [](const auto& op) { return op->attrs.flag(kStarted); });
+  });
   std::int64_t persistent = 0;
   const std::map<std::string, std::int64_t> states = place_states(module, persistent);
   plan.arena_bytes = persistent;
@@ -82,8 +86,8 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
       base += aligned(std::max<std::int64_t>(1, largest_local_bytes(arg.value->type, module.grid)));
     }
     plan.arena_bytes = std::max(plan.arena_bytes, base);
-    plan.funcs.push_back(
-        FuncEmitter(module, *func, args, plan.comms).run(base, kAlignment, plan.arena_bytes));
+    plan.funcs.push_back(FuncEmitter(module, *func, args, overlaps, plan.comms)
+                             .run(base, kAlignment, plan.arena_bytes));
   }
   if (plan.arena_bytes > kMaxArenaBytes) {
     throw CompileError(plan.model,

@@ -156,10 +156,9 @@ class Replay {
       p_.communication += times * cost.seconds;
       return cost.seconds;
     }
-    // A fused step reads and writes its outer buffers once.
-    const OpView whole{OpKind::Add, &step.attrs, operands, results};
-    const Work work = work_of(step.fused() ? whole : view, plan_.grid);
-    const double seconds = seconds_of(machine_, work);
+    const Work work = step.fused() ? Work{} : work_of(view, plan_.grid);
+    const double seconds = step.fused() ? fused_seconds(machine_, plan_.grid, operands, results)
+                                        : seconds_of(machine_, work);
     (func.name == "update" ? p_.optimizer : p_.compute) += times * seconds;
     if (work.flops > 0) count_flops(view, work, times);
     return seconds;

@@ -184,6 +184,7 @@ struct CollectiveDeriver {
   Derived run() {
     Type type = op.operands[0]->type;
     if (op.kind == OpKind::Reshard) return {{op.results[0]->type}, {}};
+    if (op.kind == OpKind::Wait) return {{type}, {}};
     const Axes& over = op.attrs.axes("over");
     const auto dim = [&](const char* attr) {
       return static_cast<std::size_t>(op.attrs.integer(attr));

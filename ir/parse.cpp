@@ -155,15 +155,15 @@ class ModuleParser {
     } while (lexer_.accept(","));
     lexer_.expect("=");
     const Token word = lexer_.peek();
-    const auto kind = op_named(lexer_.word("an op"));
-    if (!kind) throw CompileError(lexer_.where(word), str("unknown op '", word.text, "'"));
+    auto named = op_named(lexer_.word("an op"));
+    if (!named) throw CompileError(lexer_.where(word), str("unknown op '", word.text, "'"));
     std::vector<Value*> operands;
     if (lexer_.peek().kind == TokenKind::ValueName) {
       do {
         operands.push_back(parse_use());
       } while (lexer_.accept(","));
     }
-    AttrList attrs = parse_attrs(lexer_, *kind, module_.grid);
+    AttrList attrs = parse_attrs(lexer_, named->kind, module_.grid, std::move(named->attrs));
     std::optional<LoopAxes> loops;
     if (lexer_.accept("loops")) loops = parse_loops();
     lexer_.expect(":");
@@ -175,7 +175,7 @@ class ModuleParser {
       throw CompileError(lexer_.where(word),
                          str(names.size(), " results but ", types.size(), " types"));
     }
-    Op* op = func_->insert(func_->ops().end(), *kind, std::move(operands), std::move(attrs),
+    Op* op = func_->insert(func_->ops().end(), named->kind, std::move(operands), std::move(attrs),
                            std::move(types), "?");
     op->location = lexer_.where(names[0]);
     op->loops = std::move(loops);

@@ -50,7 +50,7 @@ std::string constant_text(const Tensor& tensor) {
 std::string to_text(const Op& op, const Grid& grid) {
   std::string text =
       str(join(op.results, ", ", [](const auto& result) { return "%" + result->name; }), " = ",
-          mnemonic(op.kind));
+          op_word(op.kind, op.attrs));
   if (!op.operands.empty()) {
     text +=
         str(" ", join(op.operands, ", ", [](const Value* operand) { return "%" + operand->name; }));

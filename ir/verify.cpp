@@ -167,6 +167,7 @@ class Verifier {
       report(op, "V4: collectives occur only in sharded modules");
     if (op.kind == OpKind::Reshard && module_.level == Level::Scheduled)
       report(op, "V4: a reshard was not lowered");
+    check_in_flight(op);
     if (!op.loops) return;
     if (module_.level != Level::Assigned)
       return report(op, "V4: loop assignments occur only at level assigned");
@@ -181,6 +182,22 @@ class Verifier {
       if (intersects(used, axes))
         report(op, str("V6: {", module_.grid.text(axes), "} cuts two loops"));
       used = concatenated(std::move(used), axes);
+    }
+  }
+
+  // A collective that was begun is ended by one wait, which nothing else is for.
+  void check_in_flight(const Op& op) {
+    const bool started = op.attrs.flag(kStarted);
+    if (!started && op.kind != OpKind::Wait) return;
+    if (module_.level < Level::Scheduled)
+      return report(op, "V14: collectives are begun only in scheduled modules");
+    if (started) {
+      const Value& result = *op.result();
+      if (result.users.size() != 1 || result.users[0]->kind != OpKind::Wait ||
+          op.func->is_result(&result))
+        report(op, "V14: what is in flight has one use, its wait");
+    } else if (op.operands[0]->def == nullptr || !op.operands[0]->def->attrs.flag(kStarted)) {
+      report(op, "V14: waits for something that is not in flight");
     }
   }
 

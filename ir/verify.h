@@ -2,19 +2,26 @@
 // computes what its logical text says. It runs after every pass, in release builds too.
 //
 // Invariants (each has a failing case in test/filetest/errors):
-//   V1  a value is defined before its uses, and belongs to the function that uses it
-//   V2  an axis occurs at most once in a type, the partial part included
-//   V3  logical types: dtype and sizes of results are those that the op infers; loops have one size
-//   V4  levels: no shardings in Logical types and in Assigned ones but arguments', loop assignments
-//   only in Assigned, no reshard in Scheduled V5  a cut loop cuts every operand and result
-//   dimension that carries it, by the same axes in the same order V6  no axis cuts two loops of one
-//   op V7  whole and expandable loops are not cut V8  a cut loop missing from a result makes it
-//   partial over exactly those axes, with the op's operator V9  partials pass only where the op is
-//   linear: jointly, one at a time, or not at all V10 collectives: gather, scatter, slice and move
-//   only the minor suffix; reduce exactly the partial axes named V11 state: a result that updates
-//   an argument has its type; arguments of one name agree over functions V12 results: outputs are
-//   never partial; names are unique V13 axes exist in the grid; constants and weights that are
-//   named exist
+//
+// - V1 a value is defined before its uses, and belongs to the function that uses it
+// - V2 an axis occurs at most once in a type, the partial part included
+// - V3 logical types: dtype and sizes of results are those that the op infers; loops have one size
+// - V4 levels: no shardings in Logical types and in Assigned ones but arguments', loop assignments
+//   only in Assigned, no reshard in Scheduled
+// - V5 a cut loop cuts every operand and result dimension that carries it, by the same axes in the
+//   same order
+// - V6 no axis cuts two loops of one op
+// - V7 whole and expandable loops are not cut
+// - V8 a cut loop missing from a result makes it partial over exactly those axes, with the op's
+//   operator
+// - V9 partials pass only where the op is linear: jointly, one at a time, or not at all
+// - V10 collectives: gather, scatter, slice and move only the minor suffix; reduce exactly the
+//   partial axes named
+// - V11 state: a result that updates an argument has its type; arguments of one name agree over
+//   functions
+// - V12 results: outputs are never partial; names are unique
+// - V13 axes exist in the grid; constants and weights that are named exist
+// - V14 a collective that was begun (`.start`) has one use, the wait that ends it; only Scheduled
 #pragma once
 #include <vector>
 

@@ -3,6 +3,7 @@
 // place.
 #pragma once
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,18 @@ struct Settings {
 // another compilation, or always.
 enum class Refine : std::uint8_t { Off, WhereWorthIt, On };
 
+// Which collectives run while the device computes (passes/scheduled/overlap_collectives.cpp): the
+// three that arXiv 2305.13525 names, and the others.
+struct Overlap {
+  bool reduce = true;   // OAR: all_reduce of activations and their gradients
+  bool scatter = true;  // ORS: reduce_scatter of weight gradients
+  bool gather = true;   // OAG: all_gather of parameters
+  bool other = true;    // data-parallel reductions and all else
+  bool none() const { return !reduce && !scatter && !gather && !other; }
+};
+// "all", "none" or a list of oar, ors, oag, other. Throws CompileError naming the flag.
+Overlap parse_overlap(std::string_view text);
+
 struct PassOptions : Settings {
   bool train = false;
   std::string loss = "cross_entropy";  // or "output:NAME": a scalar output of the graph
@@ -57,6 +70,8 @@ struct PassOptions : Settings {
   std::vector<std::string> pins;  // passes/sharded/pins.h
   Refine refine = Refine::Off;
   double refine_bytes = std::numeric_limits<double>::infinity();  // what a rank may keep more by it
+  std::optional<Overlap> overlap;  // if not given: all, where the machine gains by it
+  double memory_bytes = std::numeric_limits<double>::infinity();  // of a device
   std::string machine = "localhost";  // whose costs it takes: a preset or a machine file
 };
 

@@ -3,15 +3,21 @@
 #include <cstring>
 #include <numeric>
 
+#include "ir/base/diag.h"
 #include "ir/base/text.h"
 
 namespace tessera {
+
+void Group::model(const ModelledLink&) {
+  throw CompileError("--link", "links are modelled between local ranks only",
+                     {"leave --link out, or run with --ranks local"});
+}
 
 Group& World::everyone() {
   if (!everyone_) {
     std::vector<int> all(static_cast<std::size_t>(size_));
     std::iota(all.begin(), all.end(), 0);
-    everyone_ = group(all);
+    everyone_ = group(all, 0);
   }
   return *everyone_;
 }

@@ -20,6 +20,13 @@ struct Bytes {
   std::size_t size = 0;
 };
 
+// A link that is slower than the machine's own memory: what one member sends takes at least
+// (size - 1) alpha + bytes / beta, the time of a ring.
+struct ModelledLink {
+  double alpha = 0;  // seconds
+  double beta = 0;   // bytes per second
+};
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -32,6 +39,9 @@ class Group {
   // WorldError or Aborted.
   virtual void exchange(std::span<const ConstBytes> send, std::span<const Bytes> receive,
                         const std::string& what) = 0;
+  // From now on exchanges take that long at least; the rest of it is slept, which holds no core.
+  // Throws CompileError where the transport cannot.
+  virtual void model(const ModelledLink& link);
 
  protected:
   Group(std::vector<int> members, int index) : members_(std::move(members)), index_(index) {}
@@ -49,9 +59,10 @@ class World {
   int size() const { return size_; }
   AbortFlag& abort_flag() { return *abort_; }
 
-  // The group of these ranks (this one included); every member must ask for it, in the same order
-  // of calls.
-  virtual std::unique_ptr<Group> group(const std::vector<int>& members) = 0;
+  // The group of these ranks (this one included). Exchanges of different channels do not meet, so
+  // that each may be used by a stream of its own; channel 0 is for control data. Every rank of the
+  // job must ask for the same channels in the same order, with groups of its own.
+  virtual std::unique_ptr<Group> group(const std::vector<int>& members, int channel) = 0;
   // The group of all ranks, for control data.
   Group& everyone();
   void barrier(const std::string& what);

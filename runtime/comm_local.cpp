@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <optional>
+#include <thread>
 
 #include "ir/base/check.h"
 #include "ir/base/text.h"
@@ -57,6 +60,8 @@ class Meeting {
   }
 
   Post& post(std::size_t index) { return posts_[index]; }
+  // When the last member arrived; between arrive and leave.
+  std::chrono::steady_clock::time_point began() const { return began_; }
   const std::vector<int>& members() const { return members_; }
 
  private:
@@ -65,6 +70,7 @@ class Meeting {
     if (++count_ < members_.size()) return false;
     count_ = 0;
     ++round_;
+    began_ = std::chrono::steady_clock::now();
     std::fill(here_.begin(), here_.end(), char{0});
     lock.unlock();
     all_here_.notify_all();
@@ -88,6 +94,7 @@ class Meeting {
   std::vector<char> here_;
   std::size_t count_ = 0;
   std::uint64_t round_ = 0;
+  std::chrono::steady_clock::time_point began_;
   bool closed_ = false;
 };
 
@@ -113,10 +120,26 @@ class LocalGroup : public Group {
       if (receive[from].size > 0 && receive[from].data != post.send[me].data)
         std::memcpy(receive[from].data, post.send[me].data, receive[from].size);
     }
+    const auto end = meeting_->began() + modelled();
     meeting_->leave(me);
+    if (link_) std::this_thread::sleep_until(end);
   }
 
+  void model(const ModelledLink& link) override { link_ = link; }
+
  private:
+  // What the busiest member sends, over the modelled link.
+  std::chrono::steady_clock::duration modelled() const {
+    if (!link_) return {};
+    std::size_t most = 0;
+    for (std::size_t m = 0; m < members().size(); ++m) {
+      const std::vector<std::size_t>& sends = meeting_->post(m).sends;
+      most = std::max(most, std::accumulate(sends.begin(), sends.end(), std::size_t{0}) - sends[m]);
+    }
+    const double seconds = (size() - 1) * link_->alpha + static_cast<double>(most) / link_->beta;
+    return std::chrono::duration_cast<std::chrono::steady_clock::duration>(Timeout(seconds));
+  }
+
   // All members compare all posts, so that all come to the same decision and nobody reads from one
   // that gave up.
   void check_posts() const {
@@ -138,6 +161,7 @@ class LocalGroup : public Group {
   }
 
   std::shared_ptr<Meeting> meeting_;
+  std::optional<ModelledLink> link_;
 };
 
 }  // namespace
@@ -147,9 +171,9 @@ class LocalHub {
   LocalHub(int size, Timeout timeout, AbortFlag& abort)
       : size_(size), timeout_(timeout), abort_(abort) {}
 
-  std::shared_ptr<Meeting> meeting(const std::vector<int>& members) {
+  std::shared_ptr<Meeting> meeting(const std::vector<int>& members, int channel) {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<Meeting>& found = meetings_[members];
+    std::shared_ptr<Meeting>& found = meetings_[{channel, members}];
     if (!found) found = std::make_shared<Meeting>(members, timeout_, abort_);
     return found;
   }
@@ -161,7 +185,7 @@ class LocalHub {
   const Timeout timeout_;
   AbortFlag& abort_;
   std::mutex mutex_;
-  std::map<std::vector<int>, std::shared_ptr<Meeting>> meetings_;
+  std::map<std::pair<int, std::vector<int>>, std::shared_ptr<Meeting>> meetings_;
 };
 
 namespace {
@@ -171,10 +195,10 @@ class LocalWorld : public World {
   LocalWorld(std::shared_ptr<LocalHub> hub, int rank)
       : World(rank, hub->size(), &hub->abort()), hub_(std::move(hub)) {}
 
-  std::unique_ptr<Group> group(const std::vector<int>& members) override {
+  std::unique_ptr<Group> group(const std::vector<int>& members, int channel) override {
     const auto at = std::find(members.begin(), members.end(), rank());
     TESSERA_CHECK(at != members.end(), "rank ", rank(), " is not in the group it asks for");
-    return std::make_unique<LocalGroup>(hub_->meeting(members),
+    return std::make_unique<LocalGroup>(hub_->meeting(members, channel),
                                         static_cast<int>(at - members.begin()));
   }
 

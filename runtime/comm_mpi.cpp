@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "ir/base/check.h"
@@ -132,15 +133,23 @@ class MpiWorld : public World {
     MPI_Finalize();
   }
 
-  std::unique_ptr<Group> group(const std::vector<int>& members) override {
+  std::unique_ptr<Group> group(const std::vector<int>& members, int channel) override {
     const auto at = std::find(members.begin(), members.end(), rank());
     TESSERA_CHECK(at != members.end(), "rank ", rank(), " is not in the group it asks for");
     return std::make_unique<MpiGroup>(members, static_cast<int>(at - members.begin()),
-                                      MPI_COMM_WORLD, timeout_, abort_flag());
+                                      communicator(channel), timeout_, abort_flag());
   }
 
  private:
+  // One for each channel: messages of different streams must not match.
+  MPI_Comm communicator(int channel) {
+    const auto [found, fresh] = communicators_.try_emplace(channel, MPI_COMM_NULL);
+    if (fresh) check(MPI_Comm_dup(MPI_COMM_WORLD, &found->second), "MPI_Comm_dup");
+    return found->second;
+  }
+
   Timeout timeout_;
+  std::map<int, MPI_Comm> communicators_;
 };
 
 }  // namespace

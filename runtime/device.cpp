@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ir/base/random.h"
 #include "ir/base/text.h"
 #include "runtime/cpu/threads.h"
 
@@ -22,7 +23,8 @@ class InlineStream : public Stream {
 
 class WorkerStream : public Stream {
  public:
-  explicit WorkerStream(const AbortFlag& abort) : abort_(abort), thread_([this] { run(); }) {}
+  WorkerStream(RankAbort& abort, std::optional<std::uint64_t> delay_seed)
+      : abort_(abort), delay_seed_(delay_seed), thread_([this] { run(); }) {}
   ~WorkerStream() override {
     {
       const std::lock_guard lock(mutex_);
@@ -43,11 +45,11 @@ class WorkerStream : public Stream {
 
   void synchronize() override {
     std::unique_lock lock(mutex_);
-    while (pending_ > 0 && !error_) {
-      if (abort_.is_set()) throw Aborted();
+    while (pending_ > 0) {
+      abort_.check();
       changed_.wait_for(lock, kWakeUp);
     }
-    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    abort_.check();
   }
 
  private:
@@ -62,28 +64,38 @@ class WorkerStream : public Stream {
         work = std::move(queue_.front());
         queue_.pop_front();
       }
-      std::exception_ptr error;
       try {
-        if (!abort_.is_set()) work();
+        if (!abort_.is_set()) {
+          pause();
+          work();
+        }
+      } catch (const Aborted&) {
       } catch (...) {
-        error = std::current_exception();
+        abort_.fail(std::current_exception());
       }
       {
         const std::lock_guard lock(mutex_);
         --pending_;
-        if (error && !error_) error_ = error;
       }
       changed_.notify_all();
     }
   }
 
-  const AbortFlag& abort_;
+  void pause() {
+    if (!delay_seed_) return;
+    constexpr std::uint64_t kLongest = 200;  // microseconds
+    const std::uint64_t wait = random_bits(*delay_seed_, 0, count_++) % kLongest;
+    if (wait % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(wait));
+  }
+
+  RankAbort& abort_;
+  const std::optional<std::uint64_t> delay_seed_;
+  std::uint64_t count_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   std::size_t pending_ = 0;
   bool closing_ = false;
-  std::exception_ptr error_;
   std::thread thread_;
 };
 
@@ -98,25 +110,41 @@ Arena::Arena(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
 
 Arena::~Arena() { ::munmap(data_, bytes_); }
 
-void Event::set() {
+void RankAbort::fail(std::exception_ptr error) {
+  const std::lock_guard lock(mutex_);
+  if (error_) return;
+  error_ = std::move(error);
+  failed_.store(true, std::memory_order_release);
+}
+
+void RankAbort::check() const {
   {
     const std::lock_guard lock(mutex_);
-    set_ = true;
+    if (error_) std::rethrow_exception(error_);
+  }
+  if (job_.is_set()) throw Aborted();
+}
+
+void Event::record() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++times_;
   }
   changed_.notify_all();
 }
 
-void Event::wait(const AbortFlag& abort) {
+void Event::wait(std::uint64_t times, const RankAbort& abort) {
   std::unique_lock lock(mutex_);
-  while (!set_) {
+  while (times_ < times) {
     if (abort.is_set()) throw Aborted();
     changed_.wait_for(lock, kWakeUp);
   }
 }
 
 std::unique_ptr<Stream> make_inline_stream() { return std::make_unique<InlineStream>(); }
-std::unique_ptr<Stream> make_worker_stream(const AbortFlag& abort) {
-  return std::make_unique<WorkerStream>(abort);
+std::unique_ptr<Stream> make_worker_stream(RankAbort& abort,
+                                           std::optional<std::uint64_t> delay_seed) {
+  return std::make_unique<WorkerStream>(abort, delay_seed);
 }
 
 }  // namespace tessera

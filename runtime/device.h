@@ -2,13 +2,16 @@
 // thread (the inline stream); a worker stream is a thread with a queue that blocks when it is
 // empty. Every wait takes the job's abort flag.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "runtime/abort.h"
@@ -30,16 +33,32 @@ class Arena {
   std::byte* data_ = nullptr;
 };
 
-// Set once, by a stream that reached it.
+// What ends the waits of one rank: the job's abort, or the first error of one of its own streams.
+class RankAbort {
+ public:
+  explicit RankAbort(const AbortFlag& job) : job_(job) {}
+  bool is_set() const { return failed_.load(std::memory_order_acquire) || job_.is_set(); }
+  void fail(std::exception_ptr error);  // the first one is kept
+  // Throws the rank's own error, else Aborted if the job was aborted.
+  void check() const;
+
+ private:
+  const AbortFlag& job_;
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+// A point that a stream passes once in every run of its function; others wait for its n-th passing.
 class Event {
  public:
-  void set();
-  void wait(const AbortFlag& abort);  // throws Aborted
+  void record();
+  void wait(std::uint64_t times, const RankAbort& abort);  // throws
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool set_ = false;
+  std::uint64_t times_ = 0;
 };
 
 class Stream {
@@ -50,6 +69,8 @@ class Stream {
 };
 
 std::unique_ptr<Stream> make_inline_stream();
-std::unique_ptr<Stream> make_worker_stream(const AbortFlag& abort);
+// `delay_seed`: pauses of random length before each piece of work, for tests.
+std::unique_ptr<Stream> make_worker_stream(RankAbort& abort,
+                                           std::optional<std::uint64_t> delay_seed = {});
 
 }  // namespace tessera

@@ -30,17 +30,39 @@ std::string described(const PlanFunc& func, const PlanStep& step, const Grid& gr
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, World& world)
+Executor::Executor(const Plan& plan, World& world, const ExecutorOptions& options)
     : plan_(plan),
       world_(world),
       at_(plan.grid.coordinates(world.rank())),
       arena_(static_cast<std::size_t>(plan.arena_bytes)),
-      stream_(make_inline_stream()) {
+      abort_(world.abort_flag()) {
   cpu::use_one_math_thread();
   world_.check_same(plan.hash, "the plan's hash");
-  for (const Axes& axes : plan.comms)
-    groups_.push_back(world_.group(plan.grid.group(world.rank(), axes)));
+  for (std::size_t i = 0; i < plan.comms.size(); ++i) {
+    groups_.push_back(
+        world_.group(plan.grid.group(world.rank(), plan.comms[i]), static_cast<int>(i) + 1));
+    const auto link = options.links.of(plan.comms[i], plan.grid);
+    if (link) groups_.back()->model(*link);
+  }
+  add_streams(options);
   for (const PlanFunc& func : plan.funcs) bind(func);
+}
+
+// A plan without overlap runs on the rank's own thread.
+void Executor::add_streams(const ExecutorOptions& options) {
+  for (const PlanFunc& func : plan_.funcs) {
+    for (const PlanStep& step : func.steps)
+      stream_of_.try_emplace(step.stream, static_cast<int>(stream_of_.size()));
+  }
+  if (stream_of_.size() <= 1) {
+    streams_.push_back(make_inline_stream());
+    return;
+  }
+  for (std::size_t i = 0; i < stream_of_.size(); ++i) {
+    std::optional<std::uint64_t> seed = options.delay_seed;
+    if (seed) *seed = *seed * 1000003 + static_cast<std::uint64_t>(world_.rank()) * 101 + i;
+    streams_.push_back(make_worker_stream(abort_, seed));
+  }
 }
 
 Executor::Place Executor::place(const PlanFunc& func, int value) const {
@@ -49,13 +71,22 @@ Executor::Place Executor::place(const PlanFunc& func, int value) const {
 }
 
 void Executor::bind(const PlanFunc& func) {
-  std::vector<BoundStep>& steps = bound_[func.name];
-  for (const PlanStep& step : func.steps) steps.push_back({&step, bind_step(func, step)});
+  BoundFunc& bound = bound_[func.name];
+  bound.func = &func;
+  for (const PlanStep& step : func.steps)
+    bound.steps.push_back({&step, bind_step(func, step), stream_of_.at(step.stream), nullptr});
+  for (const PlanStep& step : func.steps) {
+    for (const int before : step.after) {
+      std::unique_ptr<Event>& ended = bound.steps[static_cast<std::size_t>(before)].ended;
+      if (!ended) ended = std::make_unique<Event>();
+    }
+  }
 }
 
 std::function<void()> Executor::bind_step(const PlanFunc& func, const PlanStep& step) {
   if (step.fused()) return bind_fused(func, step);
   if (step.kind == OpKind::Constant) return bind_constant(func, step);
+  if (step.kind == OpKind::Wait) return [] {};  // its edge is all there is to it
   if (family(step.kind) == OpFamily::Collective) return bind_collective(func, step);
   const cpu::Kernel kernel = cpu::find_kernel(step.kind);
   if (kernel == nullptr) throw CompileError("", str(mnemonic(step.kind), " cannot run on the CPU"));
@@ -135,152 +166,51 @@ void Executor::store(const Place& place, const Tensor& whole) {
                     local_shape(type, plan_.grid, at_), strides, place.data, bytes);
 }
 
+// Streams go on by themselves: steps are put into their queues in the plan's one order, and events
+// make the edges. A function begins when the one before it has ended.
 void Executor::run(std::string_view func) {
   const auto found = bound_.find(func);
   TESSERA_CHECK(found != bound_.end(), "the plan has no function @", func);
-  const PlanFunc& plan_func = *plan_.find(func);
-  for (const BoundStep& step : found->second) {
-    if (world_.abort_flag().is_set()) throw Aborted();
-    const auto start = trace != nullptr ? Trace::Clock::now() : Trace::Clock::time_point{};
-    try {
-      stream_->enqueue(step.run);  // the inline stream: runs at once, on this thread
-    } catch (const Aborted&) {
-      throw;
-    } catch (const CompileError& error) {
-      throw CompileError(str("@", func, " step ", &step - found->second.data(), " ",
-                             described(plan_func, *step.step, plan_.grid)),
-                         error.diagnostic().message, error.diagnostic().notes);
-    }
-    if (trace != nullptr) {
-      const bool communicates = step.step->comm >= 0;
-      trace->record(described(plan_func, *step.step, plan_.grid),
-                    communicates ? "communication" : "compute", start, Trace::Clock::now());
-    }
+  BoundFunc& bound = found->second;
+  const std::uint64_t round = ++bound.runs;
+  const bool inlined = streams_.size() == 1;
+  if (!inlined) streams_[0]->enqueue([&bound] { bound.begun.record(); });
+  for (const BoundStep& step : bound.steps) {
+    abort_.check();
+    streams_[static_cast<std::size_t>(step.stream)]->enqueue(
+        [this, &bound, &step, round] { run_step(bound, step, round); });
   }
 }
 
-void Executor::set_input(std::string_view func, std::string_view input, const Tensor& whole) {
-  const PlanFunc& plan_func = *plan_.find(func);
-  for (const PlanArg& arg : plan_func.args) {
-    const PlanValue& value = plan_func.values[static_cast<std::size_t>(arg.value)];
-    if (value.name != input || arg.role != ArgRole::Input) continue;
-    if (whole.dtype() != value.type.dtype || whole.shape() != value.type.shape) {
-      throw CompileError(
-          "--input", str(in_quotes(std::string(input)), " is ",
-                         to_text(Type(whole.dtype(), whole.shape()), Grid()), ", the plan needs ",
-                         to_text(value.type.logical(), Grid())));
-    }
-    store(place(plan_func, arg.value), whole);
-    return;
+void Executor::run_step(BoundFunc& bound, const BoundStep& step, std::uint64_t round) {
+  if (step.stream != 0 && step.step->after.empty()) bound.begun.wait(round, abort_);
+  for (const int before : step.step->after)
+    bound.steps[static_cast<std::size_t>(before)].ended->wait(round, abort_);
+  const auto start = trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point{};
+  try {
+    step.run();
+  } catch (const CompileError& error) {
+    throw CompileError(str("@", bound.func->name, " step ", &step - bound.steps.data(), " ",
+                           described(*bound.func, *step.step, plan_.grid)),
+                       error.diagnostic().message, error.diagnostic().notes);
   }
-  throw CompileError("--input", str("the plan has no input ", in_quotes(std::string(input))));
+  if (trace_ != nullptr && step.step->kind != OpKind::Wait) {
+    trace_->record(described(*bound.func, *step.step, plan_.grid),
+                   step.step->comm >= 0 ? "communication" : "compute", step.stream, start,
+                   Trace::Clock::now());
+  }
+  if (step.ended) step.ended->record();
 }
 
-Executor::Place Executor::find_arg(std::string_view name) const {
-  for (const PlanFunc& func : plan_.funcs) {
-    for (const PlanArg& arg : func.args) {
-      if (arg.role != ArgRole::Input &&
-          func.values[static_cast<std::size_t>(arg.value)].name == name)
-        return place(func, arg.value);
-    }
+void Executor::record_into(Trace& to) {
+  trace_ = &to;
+  for (const auto& [name, stream] : stream_of_) {
+    if (stream != 0) to.name_stream(stream, str("over ", name));
   }
-  throw CompileError("", str("the plan has no argument %", name));
 }
 
-// Ranks that differ only along axes the value does not use hold copies: the first of them sends.
-Tensor Executor::collect(const Place& place, const std::string& what) {
-  const Type& type = *place.type;
-  const Axes used = type.used_axes();
-  const auto sends = [&](const Coordinates& at) {
-    for (AxisId axis = 0; axis < plan_.grid.axis_count(); ++axis) {
-      if (!contains(used, axis) && at[static_cast<std::size_t>(axis)] != 0) return false;
-    }
-    return true;
-  };
-  const std::size_t bytes = byte_size(type.dtype);
-  const auto size = static_cast<std::size_t>(world_.size());
-  std::vector<ConstBytes> send(size);
-  std::vector<Bytes> receive(size);
-  std::vector<std::vector<std::byte>> staged(size);
-  if (sends(at_))
-    send[0] = {place.data,
-               static_cast<std::size_t>(elements(local_shape(type, plan_.grid, at_))) * bytes};
-  for (std::size_t r = 0; r < size && world_.rank() == 0; ++r) {
-    const Coordinates at = plan_.grid.coordinates(static_cast<int>(r));
-    if (!sends(at)) continue;
-    staged[r].resize(static_cast<std::size_t>(elements(local_shape(type, plan_.grid, at))) * bytes);
-    receive[r] = {staged[r].data(), staged[r].size()};
-  }
-  world_.everyone().exchange(send, receive, what);
-  if (world_.rank() != 0) return {};
-  Tensor whole(type.dtype, type.shape);
-  const auto strides = row_major_strides(type.shape);
-  for (std::size_t r = 0; r < size; ++r) {
-    const Coordinates at = plan_.grid.coordinates(static_cast<int>(r));
-    if (!sends(at)) continue;
-    const Shape shape = local_shape(type, plan_.grid, at);
-    const Shape start = local_offsets(type, plan_.grid, at);
-    std::int64_t before = 0;
-    for (std::size_t d = 0; d < start.size(); ++d) before += start[d] * strides[d];
-    std::byte* target = whole.mutable_data() + static_cast<std::size_t>(before) * bytes;
-    if (!type.partial.axes.empty()) {  // addends, in rank order
-      TESSERA_CHECK(type.dtype == DType::F32 && type.partial.op == ReduceOp::Sum,
-                    "only f32 sums are collected");
-      std::vector<float> sum(static_cast<std::size_t>(elements(shape)));
-      cpu::copy_strided(target, shape, strides, sum.data(), bytes);
-      for (std::size_t i = 0; i < sum.size(); ++i)
-        sum[i] += reinterpret_cast<const float*>(staged[r].data())[i];
-      cpu::scatter_strided(sum.data(), shape, strides, target, bytes);
-    } else {
-      cpu::scatter_strided(staged[r].data(), shape, strides, target, bytes);
-    }
-  }
-  return whole;
-}
-
-Tensor Executor::collect_arg(std::string_view name) {
-  return collect(find_arg(name), str("collect %", name));
-}
-
-Tensor Executor::collect_output(std::string_view func, std::string_view output) {
-  const PlanFunc& plan_func = *plan_.find(func);
-  for (const PlanResult& result : plan_func.results) {
-    if (!result.updates && result.name == output)
-      return collect(place(plan_func, result.value), str("collect ", output));
-  }
-  throw CompileError("--output", str("the plan has no output ", in_quotes(std::string(output))));
-}
-
-double Executor::scalar_output(std::string_view func, std::string_view output) const {
-  const PlanFunc& plan_func = *plan_.find(func);
-  for (const PlanResult& result : plan_func.results) {
-    if (result.updates || result.name != output) continue;
-    const Place at = place(plan_func, result.value);
-    if (at.type->dtype == DType::F64) return *reinterpret_cast<const double*>(at.data);
-    return static_cast<double>(*reinterpret_cast<const float*>(at.data));
-  }
-  return std::nan("");
-}
-
-std::shared_ptr<HostScalars> Executor::stage_scalars(std::string_view func,
-                                                     const std::vector<std::string>& outputs) {
-  auto staged = std::make_shared<HostScalars>();
-  stream_->enqueue([this, staged, func = std::string(func), outputs] {
-    for (const std::string& output : outputs) staged->values.push_back(scalar_output(func, output));
-    staged->taken = std::chrono::steady_clock::now();
-    staged->ready.set();
-  });
-  return staged;
-}
-
-void Executor::store_arg(std::string_view name, const Tensor& whole) {
-  const Place to = find_arg(name);
-  if (whole.dtype() != to.type->dtype || whole.shape() != to.type->shape) {
-    throw CompileError(
-        "", str("%", name, " is ", to_text(to.type->logical(), Grid()), ", the file has ",
-                to_text(Type(whole.dtype(), whole.shape()), Grid())));
-  }
-  store(to, whole);
+void Executor::synchronize() {
+  for (const auto& stream : streams_) stream->synchronize();
 }
 
 }  // namespace tessera

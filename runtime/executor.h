@@ -11,6 +11,7 @@
 #include "ir/base/tensor.h"
 #include "runtime/comm.h"
 #include "runtime/device.h"
+#include "runtime/link_model.h"
 #include "runtime/plan.h"
 #include "runtime/trace.h"
 
@@ -23,14 +24,19 @@ struct HostScalars {
   Event ready;
 };
 
+struct ExecutorOptions {
+  LinkModel links;
+  std::optional<std::uint64_t> delay_seed;  // random pauses in every stream, for tests
+};
+
 class Executor {
  public:
   // Compares the plan's hash over all ranks. `plan` and `world` must outlive the executor.
-  Executor(const Plan& plan, World& world);
+  Executor(const Plan& plan, World& world, const ExecutorOptions& options = {});
 
   const Plan& plan() const { return plan_; }
   World& world() { return world_; }
-  Trace* trace = nullptr;  // when set, steps are recorded
+  void record_into(Trace& to);
 
   // Reads this rank's slices of all weights; files are named relative to `folder`. Rank 0 checks
   // the hashes, if asked.
@@ -42,7 +48,11 @@ class Executor {
   // Copies this rank's slice of a whole tensor into an input of a function. Throws CompileError for
   // another type.
   void set_input(std::string_view func, std::string_view input, const Tensor& whole);
+  // Puts the function's steps into the streams' queues and returns; nobody waits but those who ask
+  // for values.
   void run(std::string_view func);
+  void synchronize();  // until everything so far has been done; throws what a step threw
+  const RankAbort& rank_abort() const { return abort_; }
 
   // The whole value of an argument (parameter, state) or of a function's output, on rank 0; empty
   // elsewhere. Partial values are added in rank order. Every rank must call it.
@@ -59,12 +69,22 @@ class Executor {
   struct BoundStep {
     const PlanStep* step = nullptr;
     std::function<void()> run;
+    int stream = 0;
+    std::unique_ptr<Event> ended;  // if steps of other streams wait for it
+  };
+  struct BoundFunc {
+    const PlanFunc* func = nullptr;
+    std::vector<BoundStep> steps;
+    std::uint64_t runs = 0;
+    Event begun;
   };
   struct Place {
     const Type* type = nullptr;
     std::byte* data = nullptr;
   };
 
+  void add_streams(const ExecutorOptions& options);
+  void run_step(BoundFunc& bound, const BoundStep& step, std::uint64_t round);
   void bind(const PlanFunc& func);
   std::function<void()> bind_step(const PlanFunc& func, const PlanStep& step);
   std::function<void()> bind_fused(const PlanFunc& func, const PlanStep& step);
@@ -80,9 +100,12 @@ class Executor {
   World& world_;
   Coordinates at_;
   Arena arena_;
-  std::unique_ptr<Stream> stream_;
+  RankAbort abort_;
+  Trace* trace_ = nullptr;                      // when set, steps are recorded
   std::vector<std::unique_ptr<Group>> groups_;  // by Plan::comms
-  std::map<std::string, std::vector<BoundStep>, std::less<>> bound_;
+  std::map<std::string, BoundFunc, std::less<>> bound_;
+  std::map<std::string, int> stream_of_{{"", 0}};
+  std::vector<std::unique_ptr<Stream>> streams_;  // 0 computes; last: they end before what they use
 };
 
 }  // namespace tessera

@@ -175,16 +175,17 @@ class PlanParser {
     } while (lexer_.accept(","));
     lexer_.expect("=");
     if (!fused) {
-      const auto kind = op_named(lexer_.word("an op"));
-      if (!kind || *kind == OpKind::Reshard) lexer_.fail("not an op of plans");
-      step.kind = *kind;
+      const auto named = op_named(lexer_.word("an op"));
+      if (!named || named->kind == OpKind::Reshard) lexer_.fail("not an op of plans");
+      step.kind = named->kind;
+      step.attrs = named->attrs;
     }
     if (lexer_.peek().kind == TokenKind::ValueName) {
       do {
         step.operands.push_back(use(lexer_.value_name()));
       } while (lexer_.accept(","));
     }
-    if (!fused) step.attrs = parse_attrs(lexer_, step.kind, plan_.grid);
+    if (!fused) step.attrs = parse_attrs(lexer_, step.kind, plan_.grid, std::move(step.attrs));
     lexer_.expect(":");
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (i > 0) lexer_.expect(",");

@@ -27,7 +27,7 @@ std::string types_text(const PlanFunc& func, const std::vector<int>& values, con
 std::string step_text(const PlanFunc& func, const PlanStep& step, const Grid& grid,
                       const std::string& indent, bool inside = false) {
   std::string text = str(indent, step.fused() ? "fused " : "", names_text(func, step.results),
-                         " = ", step.fused() ? "" : mnemonic(step.kind));
+                         " = ", step.fused() ? "" : op_word(step.kind, step.attrs));
   if (!step.operands.empty()) text += str(step.fused() ? "" : " ", names_text(func, step.operands));
   if (!step.fused()) text += attrs_text(step.attrs, step.kind, grid);
   text += str(" : ", types_text(func, step.results, grid, !inside));

@@ -76,10 +76,15 @@ class Report {
   };
   void add(Step step) { pending_ = std::move(step); }
 
-  void flush(const AbortFlag& abort) {
+  void flush(const RankAbort& abort) {
     if (!pending_) return;
     HostScalars& scalars = *pending_->scalars;
-    scalars.ready.wait(abort);
+    try {
+      scalars.ready.wait(1, abort);
+    } catch (const Aborted&) {
+      abort.check();  // this rank's own error, if it was one
+      throw;
+    }
     const double loss = scalars.values[0], norm = scalars.values[1];
     const double seconds = std::chrono::duration<double>(scalars.taken - pending_->start).count();
     if (log_.is_open()) {
@@ -105,7 +110,7 @@ class Session {
         options_(options),
         world_(world),
         batches_(plan, options.batches),
-        executor_(plan, world),
+        executor_(plan, world, options.execution),
         trace_(world.rank()) {
     if (options.random_weights) {
       executor_.randomize_weights(*options.random_weights);
@@ -114,7 +119,7 @@ class Session {
     }
     world_.barrier("load weights");
     origin_ = Clock::now();
-    if (!options.trace.empty()) executor_.trace = &trace_;
+    if (!options.trace.empty()) executor_.record_into(trace_);
   }
 
   void run() {
@@ -123,6 +128,7 @@ class Session {
     } else {
       train();
     }
+    executor_.synchronize();
     if (!options_.save_weights.empty()) save(options_.save_weights, "");
     if (!options_.trace.empty()) write_trace_file();
   }
@@ -182,12 +188,12 @@ class Session {
       const auto start = Clock::now();
       run_step(state.step, schedule.at(state.step),
                state.step == first && !options_.dump_gradients.empty());
-      report.flush(world_.abort_flag());  // the step before this one
+      report.flush(executor_.rank_abort());  // the step before this one
       report.add({state.step, start, executor_.stage_scalars("update", {"loss", "grad_norm"})});
       const bool last = state.step + 1 == options_.steps;
       const bool due =
           options_.checkpoint_every > 0 && (state.step + 1) % options_.checkpoint_every == 0;
-      if (last || due) report.flush(world_.abort_flag());
+      if (last || due) report.flush(executor_.rank_abort());
       if (!options_.checkpoint.empty() && (due || last))
         save_checkpoint(executor_, options_.checkpoint, {state.step + 1, state.seed});
     }

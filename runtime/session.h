@@ -8,6 +8,7 @@
 
 #include "runtime/batches.h"
 #include "runtime/comm.h"
+#include "runtime/executor.h"
 #include "runtime/plan.h"
 
 namespace tessera {
@@ -23,6 +24,7 @@ struct SessionOptions {
   std::filesystem::path dump_gradients, save_weights, log, trace;
   std::filesystem::path checkpoint, resume;
   std::int64_t checkpoint_every = 0;
+  ExecutorOptions execution;
   bool quiet = false;
 };
 

@@ -32,6 +32,11 @@ inline void add_layout_options(CLI::App& app, PassOptions& options) {
       "--strategy auto tries it by itself)");
   app.add_option("--pin", options.pins,
                  "How parameters or values lie: 'REGEX=DIMS', as in '.*c_fc.weight={z}, {y}'");
+  app.add_option_function<std::string>(
+      "--overlap", [&options](const std::string& text) { options.overlap = parse_overlap(text); },
+      "Collectives that run while the device computes: all, none, or a list of oar, ors, oag, "
+      "other "
+      "(default: all, where --machine gains by it)");
   app.add_flag("--zero1,!--no-zero1", options.zero1, "Cut optimizer state over data too");
 }
 

@@ -71,7 +71,7 @@ class Lexer {
 Axes parse_axes(Lexer& lexer, const Grid& grid);  // data,z (one or more)
 Ints parse_ints(Lexer& lexer);                    // (1,2)
 Type parse_type(Lexer& lexer, const Grid& grid);  // f32[64{data,z}, 512{y}] partial(sum: x)
-AttrList parse_attrs(Lexer& lexer, OpKind kind, const Grid& grid);
+AttrList parse_attrs(Lexer& lexer, OpKind kind, const Grid& grid, AttrList attrs = {});
 std::string attrs_text(const AttrList& attrs, OpKind kind,
                        const Grid& grid);  // " over z dim 1", or empty
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/base/check.h"
+#include "ir/base/text.h"
 
 namespace tessera {
 namespace {
@@ -67,16 +68,29 @@ std::span<const AttrSpec> attr_specs(OpKind kind) {
   return all_specs()[static_cast<std::size_t>(kind)];
 }
 
-std::optional<OpKind> op_named(std::string_view name) {
+bool communicates(OpKind kind) {
+  return kind == OpKind::AllReduce || kind == OpKind::AllGather || kind == OpKind::ReduceScatter ||
+         kind == OpKind::AllToAll;
+}
+
+std::string op_word(OpKind kind, const AttrList& attrs) {
+  return str(mnemonic(kind), attrs.flag(kStarted) ? kStartSuffix : "");
+}
+
+std::optional<NamedOp> op_named(std::string_view word) {
   static const auto kByName = [] {
     std::map<std::string_view, OpKind> names;
     for (std::size_t i = 0; i < kRows.size(); ++i)
       names[kRows[i].mnemonic] = static_cast<OpKind>(i);
     return names;
   }();
-  const auto found = kByName.find(name);
-  if (found == kByName.end()) return std::nullopt;
-  return found->second;
+  const bool started = word.ends_with(kStartSuffix);
+  if (started) word.remove_suffix(kStartSuffix.size());
+  const auto found = kByName.find(word);
+  if (found == kByName.end() || (started && !communicates(found->second))) return std::nullopt;
+  NamedOp named{found->second, {}};
+  if (started) named.attrs.set(kStarted, true);
+  return named;
 }
 
 }  // namespace tessera

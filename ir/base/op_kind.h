@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "ir/base/attr.h"
@@ -38,6 +39,20 @@ std::span<const AttrSpec> attr_specs(OpKind kind);
 
 // Every op may carry it: it does again in the backward pass what the forward pass did.
 inline constexpr std::string_view kRecomputed = "recomputed";
-std::optional<OpKind> op_named(std::string_view mnemonic);
+
+// Of a collective that communicates: it is begun only, and a later `wait` ends it. Until then its
+// result is in flight. It is part of the op's word: `all_gather.start`.
+inline constexpr std::string_view kStarted = "started";
+inline constexpr std::string_view kStartSuffix = ".start";
+
+// all_reduce, all_gather, reduce_scatter, all_to_all: ranks exchange bytes.
+bool communicates(OpKind kind);
+
+std::string op_word(OpKind kind, const AttrList& attrs);
+struct NamedOp {
+  OpKind kind = OpKind::Add;
+  AttrList attrs;  // what the word says of them
+};
+std::optional<NamedOp> op_named(std::string_view word);
 
 }  // namespace tessera

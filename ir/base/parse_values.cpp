@@ -94,8 +94,7 @@ Attr parse_attr(Lexer& lexer, const AttrSpec& spec, const Grid& grid) {
 
 }  // namespace
 
-AttrList parse_attrs(Lexer& lexer, OpKind kind, const Grid& grid) {
-  AttrList attrs;
+AttrList parse_attrs(Lexer& lexer, OpKind kind, const Grid& grid, AttrList attrs) {
   for (const AttrSpec& spec : attr_specs(kind)) {
     if (!spec.bare && !lexer.accept(spec.name)) {
       if (spec.optional) continue;

@@ -11,5 +11,6 @@ constinit const OpDef kReduceScatter{.index_map = "...->...", .explicit_type = t
 constinit const OpDef kAllToAll{.index_map = "...->...", .explicit_type = true};
 constinit const OpDef kSliceToShard{.index_map = "...->...", .explicit_type = true};
 constinit const OpDef kKeepOnFirst{.index_map = "...->...", .explicit_type = true};
+constinit const OpDef kWait{.index_map = "...->...", .explicit_type = true};
 
 }  // namespace tessera

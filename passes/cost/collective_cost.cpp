@@ -75,6 +75,20 @@ const Measured* table_for(const Machine& machine, int inside) {
   return found;
 }
 
+// One inner group holds `within` devices: a ring crosses the class if it has members outside of it.
+bool crosses(const Link& link, int within, const Run& run) {
+  return run.size > members_within(within, run) && (link.devices == 0 || link.devices > run.inside);
+}
+
+int outermost_link(const Machine& machine, const Run& run) {
+  int within = 1, found = -1;
+  for (std::size_t i = 0; i < machine.links.size(); ++i) {
+    if (crosses(machine.links[i], within, run)) found = static_cast<int>(i);
+    within = machine.links[i].devices;
+  }
+  return found;
+}
+
 CollectiveCost run_cost(const Machine& machine, const Run& run, double factor, double bytes) {
   const double n = run.size;
   CollectiveCost cost;
@@ -83,6 +97,7 @@ CollectiveCost run_cost(const Machine& machine, const Run& run, double factor, d
   const double ring = factor * ring_latency(machine, run);
   const double tree = factor * tree_latency(machine, run);
   cost.algorithm = tree < ring ? CollectiveAlgorithm::HalvingDoubling : CollectiveAlgorithm::Ring;
+  cost.link = outermost_link(machine, run);
   cost.seconds = transfer + std::min(ring, tree) + machine.device.launch_seconds;
   return cost;
 }
@@ -110,11 +125,9 @@ double ring_bandwidth(const Machine& machine, int inside, int size) {
   double slowest = HUGE_VAL;
   int within = 1;  // devices behind one link of this class
   for (const Link& link : machine.links) {
-    // The ring crosses this class if it has members outside of one inner group.
-    const int members = members_within(within, run);
-    const bool crosses = run.size > members && (link.devices == 0 || link.devices > inside);
-    // One inner group holds `within` devices; rings with `members` each share its link.
-    if (crosses) {
+    // Rings with `members` in an inner group of `within` devices share its link.
+    if (crosses(link, within, run)) {
+      const int members = members_within(within, run);
       const double rings = std::max(1.0, static_cast<double>(within) / members);
       slowest = std::min(slowest, link.bandwidth / rings);
     }
@@ -136,6 +149,7 @@ CollectiveCost collective_cost(const Machine& machine, const Grid& grid, OpKind 
     total.seconds += part.seconds;
     total.wire_bytes += part.wire_bytes;
     total.algorithm = part.algorithm;
+    total.link = std::max(total.link, part.link);
     if (kind != OpKind::AllToAll) bytes /= run.size;
   }
   return total;

@@ -13,6 +13,7 @@ struct CollectiveCost {
   double seconds = 0;
   double wire_bytes = 0;                                      // sent by one rank
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::None;  // of the outermost run of axes
+  int link = -1;  // the outermost link class that it crosses, as an index into Machine::links
 };
 
 // `bytes`: the larger side of what a rank holds (operand of all_reduce, reduce_scatter, all_to_all;

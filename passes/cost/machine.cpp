@@ -62,6 +62,13 @@ class Reader {
     return static_cast<int>(value);
   }
 
+  bool flag(const std::string& key, bool fallback) {
+    const Json* found = find(key);
+    if (found == nullptr) return fallback;
+    if (!found->is_boolean()) fail(key, "expected true or false");
+    return found->get<bool>();
+  }
+
   const Json& list(const std::string& key) {
     static const Json none = Json::array();
     const Json* found = find(key);
@@ -129,6 +136,7 @@ Link read_link(Reader r) {
   link.devices = r.find("devices") == nullptr ? 0 : r.count("devices", 1, 1 << 24);
   link.bandwidth = r.number("bandwidth", 1, kMost);
   link.latency = r.number("latency", 0, 1, 0);
+  link.beside_compute = r.flag("beside_compute", true);
   r.done();
   return link;
 }
@@ -174,6 +182,10 @@ double Efficiency::at(double smallest) const {
     return share_before + part * (share - share_before);
   }
   return points.back().second;
+}
+
+bool Machine::beside_compute() const {
+  return std::ranges::any_of(links, [](const Link& link) { return link.beside_compute; });
 }
 
 double Machine::peak(DType dtype) const {

@@ -36,6 +36,7 @@ struct Link {
   int devices = 0;
   double bandwidth = 0;
   double latency = 0;
+  bool beside_compute = true;  // transfers leave the device free to compute
 };
 
 // Measured all-reduce bus bandwidth of all rings at once, by the product of the grid sizes inside a
@@ -55,6 +56,7 @@ struct Machine {
   std::vector<Measured> measured;
 
   int devices() const { return nodes * devices_per_node; }
+  bool beside_compute() const;     // whether any link is
   double peak(DType dtype) const;  // of the dtype; of the next wider one if it is not listed
 };
 

@@ -57,11 +57,6 @@ void attention(const OpView& op, const Grid& grid, Work& work) {
 
 }  // namespace
 
-bool communicates(OpKind kind) {
-  return kind == OpKind::AllReduce || kind == OpKind::AllGather || kind == OpKind::ReduceScatter ||
-         kind == OpKind::AllToAll;
-}
-
 Work work_of(const OpView& op, const Grid& grid) {
   Work work;
   for (const Type* type : op.operands) work.bytes += local_bytes(*type, grid);
@@ -76,6 +71,7 @@ Work work_of(const OpView& op, const Grid& grid) {
       attention(op, grid, work);
       break;
     case OpKind::Reshape:
+    case OpKind::Wait:
       work.bytes = 0;  // the same bytes under another shape
       break;
     case OpKind::Gather:  // reads only the rows it takes
@@ -96,6 +92,12 @@ double seconds_of(const Machine& machine, const Work& work) {
   }
   return std::max(arithmetic, work.bytes / machine.device.memory_bandwidth) +
          machine.device.launch_seconds;
+}
+
+double fused_seconds(const Machine& machine, const Grid& grid,
+                     std::span<const Type* const> operands, std::span<const Type* const> results) {
+  static const AttrList kNone;
+  return seconds_of(machine, work_of({OpKind::Add, &kNone, operands, results}, grid));
 }
 
 double collective_bytes(const OpView& op, const Grid& grid) {

@@ -30,10 +30,12 @@ Work work_of(const OpView& op, const Grid& grid);
 // launch. Collectives: collective_cost of the bytes that their types give, or a copy for those that
 // move nothing between ranks.
 double op_seconds(const Machine& machine, const Grid& grid, const OpView& op);
+// A fused step reads and writes its outer buffers once.
+double fused_seconds(const Machine& machine, const Grid& grid,
+                     std::span<const Type* const> operands, std::span<const Type* const> results);
 double seconds_of(const Machine& machine, const Work& work);
 
 // The bytes that collective_cost asks for.
 double collective_bytes(const OpView& op, const Grid& grid);
-bool communicates(OpKind kind);
 
 }  // namespace tessera

@@ -129,6 +129,7 @@ Kernel find_kernel(OpKind kind) {
     case OpKind::AllToAll:
     case OpKind::SliceToShard:
     case OpKind::KeepOnFirst:
+    case OpKind::Wait:
       return nullptr;
   }
   return nullptr;

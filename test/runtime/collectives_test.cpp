@@ -110,7 +110,7 @@ TEST_P(Collectives, GivesEveryRankItsPiece) {
                                 reinterpret_cast<const std::byte*>(operand.data()),
                                 reinterpret_cast<std::byte*>(result.data()),
                                 "test"};
-      const auto group = world->group(grid.group(rank, over));
+      const auto group = world->group(grid.group(rank, over), 1);
       run_collective(call, *group);
     });
   }

@@ -17,7 +17,8 @@ int seeds() {
 // Two streams hand a value to and fro; every hand-over is an event.
 TEST(Streams, EventsOrderWorkOfDifferentStreams) {
   for (int seed = 0; seed < seeds(); ++seed) {
-    AbortFlag abort;
+    AbortFlag job;
+    RankAbort abort(job);
     const auto compute = make_worker_stream(abort);
     const auto comm = make_worker_stream(abort);
     constexpr int kRounds = 20;
@@ -30,14 +31,14 @@ TEST(Streams, EventsOrderWorkOfDifferentStreams) {
           random_bits(static_cast<std::uint64_t>(seed), 0, static_cast<std::uint64_t>(i)) % 60);
       compute->enqueue([&, i, pause] {
         std::this_thread::sleep_for(pause);
-        if (i > 0) back[static_cast<std::size_t>(i - 1)].wait(abort);
+        if (i > 0) back[static_cast<std::size_t>(i - 1)].wait(1, abort);
         value *= 3;
-        there[static_cast<std::size_t>(i)].set();
+        there[static_cast<std::size_t>(i)].record();
       });
       comm->enqueue([&, i] {
-        there[static_cast<std::size_t>(i)].wait(abort);
+        there[static_cast<std::size_t>(i)].wait(1, abort);
         value += 1;
-        back[static_cast<std::size_t>(i)].set();
+        back[static_cast<std::size_t>(i)].record();
       });
     }
     compute->synchronize();
@@ -47,18 +48,20 @@ TEST(Streams, EventsOrderWorkOfDifferentStreams) {
 }
 
 TEST(Streams, WhatWorkThrowsComesOutOfSynchronize) {
-  AbortFlag abort;
+  AbortFlag job;
+  RankAbort abort(job);
   const auto stream = make_worker_stream(abort);
   stream->enqueue([] { throw WorldError("lost"); });
   EXPECT_THROW(stream->synchronize(), WorldError);
 }
 
 TEST(Streams, AnAbortEndsEveryWait) {
-  AbortFlag abort;
+  AbortFlag job;
+  RankAbort abort(job);
   const auto stream = make_worker_stream(abort);
   Event never;
-  stream->enqueue([&] { never.wait(abort); });
-  abort.set("gone", 3);
+  stream->enqueue([&] { never.wait(1, abort); });
+  job.set("gone", 3);
   EXPECT_THROW(stream->synchronize(), Aborted);
 }
 

@@ -60,6 +60,16 @@ void add_flags(CLI::App& app, Flags& f) {
                  "Random weights of this seed instead of the files");
   app.add_flag("--no-verify-weights{false}", s.verify_weights, "Do not check the weights' hashes");
   app.add_option("--timeout", f.timeout, "Seconds that a rank waits for others");
+  app.add_option_function<std::vector<std::string>>(
+      "--link",
+      [&s](const std::vector<std::string>& links) {
+        for (const std::string& link : links) parse_link(link, s.execution.links);
+      },
+      "alpha=20us,beta=1GB/s: what transfers between local ranks take at least; z:alpha=... for "
+      "one "
+      "axis");
+  app.add_option("--random-delays", s.execution.delay_seed,
+                 "Pauses of random length, by this seed, before every piece of work");
   app.add_flag("--quiet", s.quiet, "Print nothing but errors");
   app.add_flag("--check", f.check, "Compare the first step with the same program on one device");
   app.add_flag("--list", f.list, "List the plan's inputs and outputs and stop");

@@ -110,7 +110,7 @@ double all_reduce_seconds(const Ranks& ranks, int count, int size, std::int64_t 
     auto result = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
     auto group = std::make_shared<std::unique_ptr<Group>>();
     return [=, &grid, &partial, &reduced, &attrs](World& world) {
-      if (!*group) *group = world.group(grid.group(rank, {1}));
+      if (!*group) *group = world.group(grid.group(rank, {1}), 1);
       run_collective({OpKind::AllReduce, &attrs, &partial, &reduced, &grid, rank, operand->data(),
                       result->data(), "all_reduce"},
                      **group);
@@ -159,8 +159,10 @@ Json measure(const CalibrateFlags& flags) {
                        {"memory_bytes", total / flags.ranks},
                        {"memory_bandwidth", memory},
                        {"runtime_bytes", 3e7}};
-  machine["links"] =
-      Json::array({{{"name", "shared memory"}, {"bandwidth", bandwidth}, {"latency", latency}}});
+  machine["links"] = Json::array({{{"name", "shared memory"},
+                                   {"bandwidth", bandwidth},
+                                   {"latency", latency},
+                                   {"beside_compute", false}}});
   if (!table.empty()) machine["measured"] = Json::array({{{"inside", 1}, {"bandwidth", table}}});
   return machine;
 }

@@ -1,4 +1,4 @@
-#include "codegen/fuse_elementwise.h"
+#include "ir/step_groups.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,0 +1,341 @@
+#include "passes/scheduled/place_collectives.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace tessera {
+namespace {
+
+using What = Slot::What;
+constexpr int kNever = std::numeric_limits<int>::max();
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Walks over the compute steps with a clock, and begins and ends collectives on the way. Links are
+// taken to serve one collective after the other: the sum is that of the replay.
+class Walk {
+ public:
+  // `earliest`: by unit, the compute step before which a collective may begin, at the soonest.
+  Walk(const Units& units, const std::vector<int>& earliest, const std::vector<double>& seconds)
+      : units_(units.all), earliest_(earliest), seconds_(seconds) {
+    missing_.resize(units_.size());
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      missing_[i] = units_[i].needs.size();
+      if (units_[i].collective != nullptr && missing_[i] == 0)
+        waiting_.push_back(static_cast<int>(i));
+    }
+    state_.resize(units_.size());
+    done_.resize(units_.size());
+  }
+
+  struct Result {
+    Schedule schedule;
+    std::vector<double> clock;  // at each compute step, and at the end
+    std::vector<int> step_of;   // by unit: compute steps before it
+    std::vector<std::vector<std::pair<double, double>>> busy;  // of each link
+  };
+
+  Result run() {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      const int unit = static_cast<int>(i);
+      result_.step_of.push_back(step_);
+      if (units_[i].collective != nullptr) {
+        if (earliest_[i] == kNever) require(unit);
+        continue;
+      }
+      end_what_is_done();
+      begin_what_can();
+      for (const int need : units_[i].needs) require(need);
+      result_.clock.push_back(now_);
+      result_.schedule.push_back({unit, What::Run});
+      now_ += units_[i].seconds;
+      ++step_;
+      finish(unit);
+    }
+    result_.clock.push_back(now_);
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      if (units_[i].collective != nullptr) require(static_cast<int>(i));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  enum class State : std::uint8_t { Waiting, InFlight, Done };
+
+  void finish(int unit) {
+    state_[at(unit)] = State::Done;
+    for (const int user : units_[at(unit)].users) {
+      if (--missing_[at(user)] == 0 && units_[at(user)].collective != nullptr)
+        waiting_.push_back(user);
+    }
+  }
+
+  void begin(int unit) {
+    const Unit& u = units_[at(unit)];
+    if (at(u.link) >= free_.size()) free_.resize(at(u.link) + 1), result_.busy.resize(free_.size());
+    double& free = free_[at(u.link)];
+    const double start = std::max(now_, free);
+    free = start + seconds_[at(unit)];
+    if (free > start) result_.busy[at(u.link)].emplace_back(start, free);
+    done_[at(unit)] = free;
+    state_[at(unit)] = State::InFlight;
+    in_flight_.push_back(unit);
+    result_.schedule.push_back({unit, What::Start});
+  }
+
+  void end(int unit) {
+    now_ = std::max(now_, done_[at(unit)]);
+    std::erase(in_flight_, unit);
+    result_.schedule.push_back({unit, What::Wait});
+    finish(unit);
+  }
+
+  // In the function's order, which is also the order of need.
+  void begin_what_can() {
+    for (bool again = true; again;) {
+      again = false;
+      std::ranges::sort(waiting_);
+      for (std::size_t i = 0; i < waiting_.size(); ++i) {
+        const int unit = waiting_[i];
+        if (earliest_[at(unit)] > step_) continue;
+        waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i--));
+        begin(unit);
+      }
+      again = end_what_is_done();
+    }
+  }
+
+  // What has had its time and frees something by its end: a buffer, or a collective after it.
+  bool end_what_is_done() {
+    bool any = false;
+    for (std::size_t i = 0; i < in_flight_.size();) {
+      const int unit = in_flight_[i];
+      const bool leads_on = std::ranges::any_of(
+          units_[at(unit)].users, [&](int user) { return units_[at(user)].collective != nullptr; });
+      const double spare = leads_on ? 0 : seconds_[at(unit)];
+      if (!(leads_on || frees_operand(unit)) || done_[at(unit)] + spare > now_) {
+        ++i;
+        continue;
+      }
+      end(unit);
+      any = true;
+    }
+    return any;
+  }
+
+  bool frees_operand(int unit) const {
+    return std::ranges::any_of(units_[at(unit)].needs,
+                               [&](int need) { return units_[at(need)].bytes > 0; });
+  }
+
+  // A collective whose result is needed now.
+  void require(int unit) {
+    if (units_[at(unit)].collective == nullptr || state_[at(unit)] == State::Done) return;
+    if (state_[at(unit)] == State::Waiting) {
+      for (const int need : units_[at(unit)].needs) require(need);
+      std::erase(waiting_, unit);
+      begin(unit);
+    }
+    end(unit);
+  }
+
+  const std::vector<Unit>& units_;
+  const std::vector<int>& earliest_;
+  const std::vector<double>& seconds_;
+  std::vector<std::size_t> missing_;  // units that each one still needs
+  std::vector<int> waiting_;          // collectives whose operands are there
+  std::vector<int> in_flight_;
+  std::vector<State> state_;
+  std::vector<double> done_, free_;
+  double now_ = 0;
+  int step_ = 0;
+  Result result_;
+};
+
+// Pieces of a link's time that nothing else takes, as a clock of its own.
+class IdleClock {
+ public:
+  explicit IdleClock(const std::vector<std::pair<double, double>>* busy) : busy_(busy) {
+    if (busy_ == nullptr) return;
+    double sum = 0;
+    for (const auto& [start, end] : *busy_) before_.push_back(sum), sum += end - start;
+  }
+  double at(double time) const {
+    if (busy_ == nullptr || busy_->empty()) return time;
+    const auto next = std::ranges::upper_bound(*busy_, time, {}, &std::pair<double, double>::first);
+    if (next == busy_->begin()) return time;
+    const auto i = static_cast<std::size_t>(next - busy_->begin()) - 1;
+    return time - before_[i] - (std::min(time, (*busy_)[i].second) - (*busy_)[i].first);
+  }
+
+ private:
+  const std::vector<std::pair<double, double>>* busy_;
+  std::vector<double> before_;
+};
+
+// Live bytes before each compute step of a schedule.
+std::vector<double> live_bytes(const Units& units, const Schedule& schedule) {
+  const std::size_t count = schedule.size();
+  std::vector<int> first(units.all.size(), kNever), last(units.all.size(), -1);
+  std::vector<int> step_of_slot;
+  int step = 0;
+  for (std::size_t s = 0; s < count; ++s) {
+    const Unit& unit = units.all[at(schedule[s].unit)];
+    step_of_slot.push_back(step);
+    const int storage = unit.storage;
+    if (schedule[s].what != What::Wait) first[at(storage)] = std::min(first[at(storage)], step);
+    last[at(storage)] = std::max(last[at(storage)], step);
+    for (const int need : unit.needs) {
+      int& end = last[at(units.all[at(need)].storage)];
+      end = std::max(end, step);
+    }
+    if (unit.collective == nullptr) ++step;
+  }
+  std::vector<double> bytes(at(step) + 2, 0.0);
+  for (std::size_t i = 0; i < units.all.size(); ++i) {
+    if (first[i] == kNever) continue;
+    bytes[at(first[i])] += units.all[i].bytes;
+    bytes[at(last[i]) + 1] -= units.all[i].bytes;
+  }
+  double now = 0;
+  for (double& b : bytes) b = now += b;
+  return bytes;
+}
+
+// How early each gather of what is there anyway may begin.
+class GatherTimes {
+ public:
+  GatherTimes(const Units& units, const Walk::Result& walk, double memory)
+      : units_(units.all),
+        walk_(walk),
+        memory_(memory),
+        live_(live_bytes(units, walk.schedule)),
+        idle_(walk.busy.size()) {
+    for (std::size_t link = 0; link < idle_.size(); ++link) {
+      const IdleClock clock(&walk.busy[link]);
+      for (const double time : walk.clock) idle_[link].push_back(clock.at(time));
+    }
+  }
+
+  // From the last to the first, each before the next one on its link.
+  void set(const std::vector<int>& gathers, std::vector<int>& earliest) {
+    std::map<int, double> next;  // idle time at which the next one of the link begins
+    for (auto it = gathers.rbegin(); it != gathers.rend(); ++it) {
+      const Unit& unit = units_[at(*it)];
+      const int use = first_use(*it);
+      const std::vector<double>& idle = idle_of(unit.link);
+      double end = idle[at(use)] - unit.seconds;  // its own time to spare
+      const auto after = next.find(unit.link);
+      if (after != next.end()) end = std::min(end, after->second);
+      const double start = end - unit.seconds;
+      next[unit.link] = start;
+      const auto found = std::upper_bound(idle.begin(), idle.begin() + use + 1, start);
+      const int wanted = std::max(static_cast<int>(found - idle.begin()) - 1, ready(*it));
+      earliest[at(*it)] = as_memory_allows(unit, wanted, use);
+    }
+  }
+
+ private:
+  const std::vector<double>& idle_of(int link) const {
+    return at(link) < idle_.size() ? idle_[at(link)] : walk_.clock;
+  }
+  int first_use(int unit) const {
+    int use = static_cast<int>(walk_.clock.size()) - 1;
+    for (const int user : units_[at(unit)].users) use = std::min(use, walk_.step_of[at(user)]);
+    return use;
+  }
+  int ready(int unit) const {
+    int step = 0;
+    for (const int need : units_[at(unit)].needs)
+      step = std::max(step, walk_.step_of[at(need)] + 1);
+    return step;
+  }
+  int as_memory_allows(const Unit& unit, int wanted, int use) {
+    int step = use;
+    while (step > wanted && live_[at(step) - 1] + unit.bytes <= memory_)
+      --step, live_[at(step)] += unit.bytes;
+    return step;
+  }
+
+  const std::vector<Unit>& units_;
+  const Walk::Result& walk_;
+  const double memory_;
+  std::vector<double> live_;
+  std::vector<std::vector<double>> idle_;  // by link, at each compute step
+};
+
+}  // namespace
+
+Schedule blocking_schedule(const Units& units) {
+  Schedule schedule;
+  for (std::size_t i = 0; i < units.all.size(); ++i) {
+    const int unit = static_cast<int>(i);
+    const bool communicates = units.all[i].collective != nullptr;
+    schedule.push_back({unit, communicates ? What::Start : What::Run});
+    if (communicates) schedule.push_back({unit, What::Wait});
+  }
+  return schedule;
+}
+
+Schedule overlapping_schedule(const Units& units, double memory,
+                              const std::function<bool(const Unit&)>& overlaps) {
+  std::vector<int> earliest(units.all.size(), 0), gathers;
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < units.all.size(); ++i) {
+    const Unit& unit = units.all[i];
+    seconds.push_back(unit.seconds);
+    if (unit.collective == nullptr) continue;
+    if (!overlaps(unit)) {
+      earliest[i] = kNever;
+    } else if (unit.collective->kind == OpKind::AllGather) {
+      gathers.push_back(static_cast<int>(i));
+      earliest[i] = kNever;
+    }
+  }
+  std::vector<double> free_gathers = seconds;
+  for (const int gather : gathers) free_gathers[at(gather)] = 0;
+  const Walk::Result without = Walk(units, earliest, free_gathers).run();
+  GatherTimes(units, without, memory).set(gathers, earliest);
+  return Walk(units, earliest, seconds).run().schedule;
+}
+
+ScheduleTime replay(const Units& units, const Schedule& schedule) {
+  std::vector<StreamTask> tasks;
+  std::map<Axes, int> streams;
+  std::vector<int> task_of(units.all.size(), -1);
+  int last_compute = -1;
+  double compute = 0;
+  for (const Slot& slot : schedule) {
+    const Unit& unit = units.all[at(slot.unit)];
+    int& task_of_unit = task_of[at(slot.unit)];
+    StreamTask task;
+    if (slot.what == What::Start) {
+      const Axes& over = unit.collective->attrs.axes("over");
+      task.stream = streams.try_emplace(over, static_cast<int>(streams.size()) + 1).first->second;
+      task.seconds = unit.seconds;
+      task.link = unit.link;
+      if (last_compute >= 0) task.after.push_back(last_compute);
+    } else if (slot.what == What::Wait) {
+      task.after.push_back(task_of_unit);
+    } else {
+      task.seconds = unit.seconds;
+      compute += unit.seconds;
+    }
+    if (slot.what != What::Start) last_compute = static_cast<int>(tasks.size());
+    if (slot.what != What::Wait) task_of_unit = static_cast<int>(tasks.size());
+    tasks.push_back(std::move(task));
+  }
+  const std::vector<Span> spans = replay_streams(tasks);
+  ScheduleTime time;
+  for (const Span& span : spans) time.seconds = std::max(time.seconds, span.end);
+  time.exposed = time.seconds - compute;
+  for (const int task : task_of) time.spans.push_back(spans[at(task)]);
+  return time;
+}
+
+double peak_bytes(const Units& units, const Schedule& schedule) {
+  return std::ranges::max(live_bytes(units, schedule));
+}
+
+}  // namespace tessera
