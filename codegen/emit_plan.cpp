@@ -7,6 +7,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/sha256.h"
 #include "ir/base/text.h"
+#include "runtime/check_plan.h"
 
 namespace tessera {
 namespace {
@@ -95,6 +96,7 @@ Plan emit_plan(const Module& module, const EmitOptions& options) {
                            kMaxArenaBytes, ", the limit of a plan"),
                        {"a grid that cuts more, or smaller sizes with --bind"});
   }
+  check_plan_or_throw(plan);
   hash_weights(plan, options);
   return plan;
 }

@@ -1,10 +1,12 @@
 #include "codegen/predict_plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/base/text.h"
 #include "passes/cost/collective_cost.h"
 #include "passes/cost/op_cost.h"
+#include "passes/cost/replay_streams.h"
 
 namespace tessera {
 namespace {
@@ -51,33 +53,59 @@ class Replay {
   }
 
  private:
-  // Streams run their steps in order; a step also waits for those it names.
   void replay(const PlanFunc& func, double times) {
-    std::map<std::string, double> free_at;
-    std::vector<double> ends;
-    std::vector<TimelineEvent> events;
-    const std::vector<double> memory = memory_of_steps(func);
+    std::vector<StreamTask> tasks;
+    std::map<std::string, int> streams{{"", 0}};
     for (const PlanStep& step : func.steps) {
-      double start = free_at[step.stream];
-      for (const int before : step.after)
-        start = std::max(start, ends[static_cast<std::size_t>(before)]);
-      const double seconds = price(func, step, times);
-      ends.push_back(start + seconds);
-      free_at[step.stream] = ends.back();
-      if (seconds == 0) continue;
-      const auto at = static_cast<std::size_t>(&step - func.steps.data());
-      events.push_back({func.name, label(func, step), category(func, step), step.stream, start,
-                        seconds, memory[at], static_cast<int>(at)});
+      StreamTask task = price(func, step, times);
+      task.stream =
+          streams.try_emplace(step.stream, static_cast<int>(streams.size())).first->second;
+      task.after = step.after;
+      tasks.push_back(std::move(task));
     }
+    const std::vector<Span> spans = replay_streams(tasks);
+    const std::vector<double> memory = memory_of_steps(func);
+    std::vector<TimelineEvent> events;
     double end = 0;
-    for (const auto& [stream, at] : free_at) end = std::max(end, at);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const PlanStep& step = func.steps[i];
+      end = std::max(end, spans[i].end);
+      if (tasks[i].seconds == 0) continue;
+      events.push_back({func.name, label(func, step), category(func, step), step.stream,
+                        spans[i].start, spans[i].end - spans[i].start, memory[i],
+                        static_cast<int>(i), collective(step)});
+    }
     p_.seconds += times * end;
     p_.exposed += times * (end - busy(events));
+    count_exposed(events, times);
     for (TimelineEvent& event : events) {
       event.start += offset_;
       p_.timeline.push_back(std::move(event));
     }
     offset_ += end;
+  }
+
+  // Of each kind of collective, the time that no compute covers; what several share is split
+  // evenly.
+  void count_exposed(const std::vector<TimelineEvent>& events, double times) {
+    std::vector<std::pair<double, const TimelineEvent*>> changes;  // starts and ends
+    for (const TimelineEvent& event : events) {
+      changes.emplace_back(event.start, &event);
+      changes.emplace_back(event.start + event.seconds, &event);
+    }
+    std::ranges::stable_sort(changes, {}, [](const auto& change) { return change.first; });
+    std::set<const TimelineEvent*> computes, collectives;
+    double before = 0;
+    for (const auto& [time, event] : changes) {
+      if (computes.empty() && !collectives.empty()) {
+        const double share = times * (time - before) / static_cast<double>(collectives.size());
+        for (const TimelineEvent* exposed : collectives)
+          p_.collectives[exposed->collective].exposed += share;
+      }
+      before = time;
+      auto& running = event->category == "collective" ? collectives : computes;
+      if (running.erase(event) == 0) running.insert(event);
+    }
   }
 
   // What is in use while each step runs: everything persistent, and buffers from their first write
@@ -88,14 +116,21 @@ class Replay {
     const auto offset = [&](int v) { return func.values[static_cast<std::size_t>(v)].offset; };
     for (std::size_t i = 0; i < func.steps.size(); ++i) {
       const PlanStep& step = func.steps[i];
-      for (const int v : step.operands) {
-        const int own = owner[static_cast<std::size_t>(v)];
-        if (own >= 0) last[static_cast<std::size_t>(own)] = static_cast<int>(i);
+      const auto reads = [&](const std::vector<int>& operands) {
+        for (const int v : operands) {
+          const int own = owner[static_cast<std::size_t>(v)];
+          if (own >= 0) last[static_cast<std::size_t>(own)] = static_cast<int>(i);
+        }
+      };
+      reads(step.operands);
+      if (step.kind == OpKind::Wait && !step.fused()) {  // what was in flight read its operands
+        for (const int before : step.after)
+          reads(func.steps[static_cast<std::size_t>(before)].operands);
       }
       for (const int v : step.results) {
         if (offset(v) < persistent_bytes_) continue;
-        const bool shares =
-            step.kind == OpKind::Reshape && !step.fused() && offset(step.operands[0]) == offset(v);
+        const bool shares = (step.kind == OpKind::Reshape || step.kind == OpKind::Wait) &&
+                            !step.fused() && offset(step.operands[0]) == offset(v);
         const int own = shares ? owner[static_cast<std::size_t>(step.operands[0])] : v;
         owner[static_cast<std::size_t>(v)] = own;
         if (own < 0) continue;
@@ -141,27 +176,32 @@ class Replay {
     return str(step.fused() ? "fused" : mnemonic(step.kind), " %", result);
   }
 
-  double price(const PlanFunc& func, const PlanStep& step, double times) {
+  std::string collective(const PlanStep& step) const {
+    if (step.fused() || !communicates(step.kind)) return "";
+    return str(mnemonic(step.kind), " over ", plan_.grid.text(step.attrs.axes("over")));
+  }
+
+  // Its seconds and its link.
+  StreamTask price(const PlanFunc& func, const PlanStep& step, double times) {
     const TypeList operands = types_of(func, step.operands), results = types_of(func, step.results);
     const OpView view{step.kind, &step.attrs, operands, results};
     if (!step.fused() && communicates(step.kind)) {
       const Axes& over = step.attrs.axes("over");
       const CollectiveCost cost = collective_cost(machine_, plan_.grid, step.kind, over,
                                                   collective_bytes(view, plan_.grid));
-      CollectiveTotal& total =
-          p_.collectives[str(mnemonic(step.kind), " over ", plan_.grid.text(over))];
+      CollectiveTotal& total = p_.collectives[collective(step)];
       total.count += times;
       total.seconds += times * cost.seconds;
       total.bytes += times * cost.wire_bytes;
       p_.communication += times * cost.seconds;
-      return cost.seconds;
+      return {0, cost.seconds, cost.link, {}};
     }
     const Work work = step.fused() ? Work{} : work_of(view, plan_.grid);
     const double seconds = step.fused() ? fused_seconds(machine_, plan_.grid, operands, results)
                                         : seconds_of(machine_, work);
     (func.name == "update" ? p_.optimizer : p_.compute) += times * seconds;
     if (work.flops > 0) count_flops(view, work, times);
-    return seconds;
+    return {0, seconds, -1, {}};
   }
 
   static bool step_again(const OpView& view) { return view.attrs->flag(kRecomputed); }

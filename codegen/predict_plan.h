@@ -13,12 +13,14 @@ namespace tessera {
 struct TimelineEvent {
   std::string func, name, category, stream;  // category: compute, collective, optimizer
   double start = 0, seconds = 0;
-  double memory = 0;  // bytes of a rank that are in use meanwhile: state and live values
-  int step = 0;       // of the function
+  double memory = 0;       // bytes of a rank that are in use meanwhile: state and live values
+  int step = 0;            // of the function
+  std::string collective;  // "all_reduce over x", else empty
 };
 
 struct CollectiveTotal {
   double count = 0, seconds = 0, bytes = 0;  // bytes sent by one rank
+  double exposed = 0;                        // seconds that no compute runs beside
 };
 
 // Times are of one training step (or one inference): @prepare, @micro as often as there are
@@ -39,6 +41,8 @@ struct Prediction {
   double hidden() const {  // less than this is round-off
     return communication - exposed > 1e-9 * communication ? communication - exposed : 0;
   }
+  // With every collective blocking: what the step takes without overlap.
+  double blocking_seconds() const { return compute + optimizer + communication; }
   double share_of_peak() const { return seconds > 0 ? model_flops / seconds / peak_flops : 0; }
 };
 

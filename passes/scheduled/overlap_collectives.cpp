@@ -110,25 +110,30 @@ struct Overlapped {
 Overlapped overlap(const Module& module, Func& func, const Machine& machine,
                    const PassOptions& options) {
   func.erase_unused_ops();
-  Overlapped result{&func, units_of(func, module.grid, machine), {}, {}, {}};
-  const Units& units = result.units;
-  const Overlap which = options.overlap.value_or(Overlap{});
-  const Schedule blocking = blocking_schedule(units);
+  const Units given = units_of(func, module.grid, machine);
+  const Schedule blocking = blocking_schedule(given);
+  Overlapped best{&func, given, blocking, replay(given, blocking), {}};
+  best.after = best.before;
   const double memory =
-      std::max(memory_for_values(module, func, options.memory_bytes), peak_bytes(units, blocking));
-  result.schedule = overlapping_schedule(units, memory, [&](const Unit& unit) {
+      std::max(memory_for_values(module, func, options.memory_bytes), peak_bytes(given, blocking));
+  const Overlap which = options.overlap.value_or(Overlap{});
+  const auto overlaps = [&](const Unit& unit) {
     const Link& link = machine.links[static_cast<std::size_t>(unit.link)];
     return wants(which, unit.kind) && (options.overlap || link.beside_compute);
-  });
-  result.before = replay(units, blocking);
-  result.after = replay(units, result.schedule);
-  constexpr double kRoundOff = 1e-9;
-  const bool gains = result.after.seconds < (1 - kRoundOff) * result.before.seconds;
-  if (!gains && !options.overlap) {
-    result.schedule = blocking;
-    result.after = result.before;
-  }
-  return result;
+  };
+  bool first = options.overlap.has_value();  // asked for: whatever it gains
+  const auto consider = [&](Units units) {
+    Schedule schedule = overlapping_schedule(units, memory, overlaps);
+    if (peak_bytes(units, schedule) > memory && !first) return;
+    const ScheduleTime after = replay(units, schedule);
+    constexpr double kRoundOff = 1e-9;
+    if (!first && after.seconds >= (1 - kRoundOff) * best.after.seconds) return;
+    best = {&func, std::move(units), std::move(schedule), best.before, after};
+    first = false;
+  };
+  consider(given);
+  if (which.other) consider(reordered(given));
+  return best;
 }
 
 }  // namespace

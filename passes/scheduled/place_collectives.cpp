@@ -12,13 +12,67 @@ constexpr int kNever = std::numeric_limits<int>::max();
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
+// How long each link stays free from a compute step on: until a step needs a collective over it
+// that nothing is done beside.
+class FreeStretch {
+ public:
+  FreeStretch(const std::vector<Unit>& units, const std::vector<int>& earliest) {
+    std::vector<std::pair<int, int>> needs;  // step, link
+    before_.push_back(0);
+    for (const Unit& unit : units) {
+      if (unit.collective != nullptr || unit.sink) continue;
+      const int step = static_cast<int>(before_.size()) - 1;
+      add_needs(units, earliest, unit, step, needs);
+      before_.push_back(before_.back() + unit.seconds);
+    }
+    int links = 0;
+    for (const auto& [step, link] : needs) links = std::max(links, link + 1);
+    ends_.assign(at(links), std::vector<double>(before_.size(), before_.back()));
+    for (const auto& [step, link] : needs) ends_[at(link)][at(step)] = before_[at(step)];
+    for (auto& ends : ends_) {  // the next step's need ends this one's stretch
+      double next = before_.back();
+      for (std::size_t step = ends.size(); step-- > 0;) {
+        const double own = ends[step];
+        ends[step] = next;
+        next = std::min(next, own);
+      }
+    }
+  }
+
+  int steps() const { return static_cast<int>(before_.size()) - 1; }
+  double compute(int from, int to) const { return before_[at(to)] - before_[at(from)]; }
+  double seconds(int link, int step) const {
+    const double end = at(link) < ends_.size() ? ends_[at(link)][at(step)] : before_.back();
+    return end - before_[at(step)];
+  }
+
+ private:
+  static void add_needs(const std::vector<Unit>& units, const std::vector<int>& earliest,
+                        const Unit& unit, int step, std::vector<std::pair<int, int>>& needs) {
+    for (const int need : unit.needs) {
+      const Unit& other = units[at(need)];
+      if (other.collective == nullptr) continue;
+      if (earliest[at(need)] < 0) needs.emplace_back(step, other.link);
+      add_needs(units, earliest, other, step, needs);
+    }
+  }
+
+  std::vector<double> before_;             // compute seconds before each step
+  std::vector<std::vector<double>> ends_;  // by link and step, in compute seconds
+};
+
 // Walks over the compute steps with a clock, and begins and ends collectives on the way. Links are
-// taken to serve one collective after the other: the sum is that of the replay.
+// taken to serve one collective after the other: the sum is that of the replay. Sums of gradients
+// wait for their collectives; they are no places to count by.
 class Walk {
  public:
-  // `earliest`: by unit, the compute step before which a collective may begin, at the soonest.
+  // `earliest`: by unit, the compute step beside which a collective may begin, at the soonest;
+  // -1: as soon as its operand is there.
   Walk(const Units& units, const std::vector<int>& earliest, const std::vector<double>& seconds)
-      : units_(units.all), earliest_(earliest), seconds_(seconds) {
+      : units_(units.all),
+        earliest_(earliest),
+        seconds_(seconds),
+        free_stretch_(units.all, earliest) {
     missing_.resize(units_.size());
     for (std::size_t i = 0; i < units_.size(); ++i) {
       missing_[i] = units_[i].needs.size();
@@ -26,6 +80,8 @@ class Walk {
         waiting_.push_back(static_cast<int>(i));
     }
     state_.resize(units_.size());
+    reached_.resize(units_.size());
+    ready_at_.resize(units_.size());
     done_.resize(units_.size());
   }
 
@@ -45,13 +101,17 @@ class Walk {
         continue;
       }
       end_what_is_done();
-      begin_what_can();
+      begin_what_can(false);
+      if (units_[i].sink) {
+        reached_[i] = 1;
+        if (missing_[i] == 0) compute(unit);
+        continue;
+      }
       for (const int need : units_[i].needs) require(need);
+      begin_what_can(true);  // beside the step, not beside what it waits for
       result_.clock.push_back(now_);
-      result_.schedule.push_back({unit, What::Run});
-      now_ += units_[i].seconds;
       ++step_;
-      finish(unit);
+      compute(unit);
     }
     result_.clock.push_back(now_);
     for (std::size_t i = 0; i < units_.size(); ++i) {
@@ -63,11 +123,22 @@ class Walk {
  private:
   enum class State : std::uint8_t { Waiting, InFlight, Done };
 
+  void compute(int unit) {
+    result_.schedule.push_back({unit, What::Run});
+    now_ += units_[at(unit)].seconds;
+    finish(unit);
+  }
+
+  // Sums that were put off run as soon as they can.
   void finish(int unit) {
     state_[at(unit)] = State::Done;
     for (const int user : units_[at(unit)].users) {
-      if (--missing_[at(user)] == 0 && units_[at(user)].collective != nullptr)
+      if (--missing_[at(user)] > 0) continue;
+      if (units_[at(user)].collective != nullptr) {
         waiting_.push_back(user);
+        ready_at_[at(user)] = step_;
+      }
+      if (reached_[at(user)] != 0) compute(user);
     }
   }
 
@@ -91,19 +162,39 @@ class Walk {
     finish(unit);
   }
 
-  // In the function's order, which is also the order of need.
-  void begin_what_can() {
+  // In the function's order, which is also the order of need. First what somebody may soon wait
+  // for; then, beside a step, gradients and gathers for later steps.
+  void begin_what_can(bool beside_step) {
     for (bool again = true; again;) {
       again = false;
       std::ranges::sort(waiting_);
       for (std::size_t i = 0; i < waiting_.size(); ++i) {
         const int unit = waiting_[i];
-        if (earliest_[at(unit)] > step_) continue;
+        if (!may_begin(unit, beside_step)) continue;
         waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i--));
         begin(unit);
       }
       again = end_what_is_done();
     }
+  }
+
+  bool may_begin(int unit, bool beside_step) const {
+    if (!beside_step) return earliest_[at(unit)] < 0 && !units_[at(unit)].sink;
+    if (units_[at(unit)].sink && earliest_[at(unit)] < 0) return is_good_time(unit);
+    return earliest_[at(unit)] <= step_;
+  }
+
+  // A gradient's collective waits, for as long as it takes itself, for a step beside which its link
+  // is free longer.
+  bool is_good_time(int unit) const {
+    const Unit& u = units_[at(unit)];
+    const double now = free_stretch_.seconds(u.link, step_);
+    const double waited = free_stretch_.compute(ready_at_[at(unit)], step_);
+    for (int step = step_; waited + free_stretch_.compute(step_, step) <= u.seconds; ++step) {
+      if (std::min(free_stretch_.seconds(u.link, step), u.seconds) > now) return false;
+      if (step == free_stretch_.steps()) break;
+    }
+    return true;
   }
 
   // What has had its time and frees something by its end: a buffer, or a collective after it.
@@ -143,10 +234,13 @@ class Walk {
   const std::vector<Unit>& units_;
   const std::vector<int>& earliest_;
   const std::vector<double>& seconds_;
+  const FreeStretch free_stretch_;
   std::vector<std::size_t> missing_;  // units that each one still needs
   std::vector<int> waiting_;          // collectives whose operands are there
   std::vector<int> in_flight_;
   std::vector<State> state_;
+  std::vector<int> ready_at_;  // by collective: the step at which its operand was there
+  std::vector<char> reached_;  // sums whose place in the list has come
   std::vector<double> done_, free_;
   double now_ = 0;
   int step_ = 0;
@@ -190,7 +284,7 @@ std::vector<double> live_bytes(const Units& units, const Schedule& schedule) {
       int& end = last[at(units.all[at(need)].storage)];
       end = std::max(end, step);
     }
-    if (unit.collective == nullptr) ++step;
+    if (unit.collective == nullptr && !unit.sink) ++step;
   }
   std::vector<double> bytes(at(step) + 2, 0.0);
   for (std::size_t i = 0; i < units.all.size(); ++i) {
@@ -280,7 +374,7 @@ Schedule blocking_schedule(const Units& units) {
 
 Schedule overlapping_schedule(const Units& units, double memory,
                               const std::function<bool(const Unit&)>& overlaps) {
-  std::vector<int> earliest(units.all.size(), 0), gathers;
+  std::vector<int> earliest(units.all.size(), -1), gathers;
   std::vector<double> seconds;
   for (std::size_t i = 0; i < units.all.size(); ++i) {
     const Unit& unit = units.all[i];

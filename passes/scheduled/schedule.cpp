@@ -33,7 +33,9 @@ class Builder {
         units_.all[static_cast<std::size_t>(need)].users.push_back(static_cast<int>(i));
     }
     find_only_summed();
-    for (Unit& unit : units_.all) {
+    for (std::size_t i = 0; i < units_.all.size(); ++i) {
+      Unit& unit = units_.all[i];
+      unit.sink = only_summed_[i] != 0;
       if (unit.collective != nullptr) unit.kind = kind_of(unit);
     }
     return std::move(units_);

@@ -22,6 +22,7 @@ struct Unit {
   std::vector<const Op*> ops;      // of one step (ir/step_groups.h), sources that it reads included
   const Op* collective = nullptr;  // communicates; null: a compute step
   OverlapKind kind = OverlapKind::None;
+  bool sink = false;       // reduces or adds up a gradient: nothing of this function waits for it
   double seconds = 0;      // of nothing else at once
   int link = -1;           // the link class that a collective keeps busy
   std::vector<int> needs;  // earlier units that it reads from
@@ -36,5 +37,13 @@ struct Units {
 };
 
 Units units_of(const Func& func, const Grid& grid, const Machine& machine);
+
+// The same units in an order that gives collectives something to run beside. What leads to one
+// comes before compute that it does not need, and compute that does not need its result before
+// what does, as far as neither moves by more than the collective's own time:
+//
+//   dI einsum, reduce_scatter of it, norm grad of that, norm again, all_gather of it, dW einsum
+//   => norm again, all_gather of it, dI einsum, reduce_scatter of it, dW einsum, norm grad
+Units reordered(const Units& units);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include "ir/base/diag.h"
 #include "ir/base/text.h"
+#include "runtime/check_plan.h"
 #include "runtime/cpu/threads.h"
 #include "runtime/session.h"
 #include "tools/guarded.h"
@@ -108,6 +109,9 @@ int run(int argc, char** argv) {
   if (!flags.ranks.empty() && flags.ranks != "local")
     throw CompileError("--ranks", str("expected local or mpi:N, found ", in_quotes(flags.ranks)));
   const Plan plan = read_plan(flags.session.plan_folder);
+  if (std::vector<std::string> found = check_plan(plan); !found.empty())
+    throw CompileError(flags.session.plan_folder.string(), str("the plan is not sound: ", found[0]),
+                       {"`tessera verify` prints all findings"});
   if (flags.list) {
     list_plan(plan);
     return 0;

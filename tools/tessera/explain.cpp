@@ -18,13 +18,20 @@ void print_time(const Prediction& p) {
   line("optimizer", seconds_text(p.optimizer), percent(p.optimizer, p.seconds));
   line("exposed communication", seconds_text(p.exposed), percent(p.exposed, p.seconds));
   line("hidden communication", seconds_text(p.hidden()));
-  if (!p.collectives.empty()) std::printf("\ncollectives of a step, on one rank\n");
+  if (p.hidden() > 0)
+    line("without overlap", seconds_text(p.blocking_seconds()),
+         str("the step is ", percent(p.blocking_seconds() / p.seconds - 1, 1), " faster with it"));
+  if (!p.collectives.empty())
+    std::printf(
+        "\ncollectives of a step, on one rank: exposed, hidden (blocking: all of it exposed)\n");
   std::vector<std::pair<std::string, CollectiveTotal>> rows(p.collectives.begin(),
                                                             p.collectives.end());
   std::ranges::sort(rows, std::greater(), [](const auto& row) { return row.second.seconds; });
   for (const auto& [name, total] : rows)
-    line(name, seconds_text(total.seconds),
-         str(total.count, " x, ", bytes_text(total.bytes), " sent"));
+    std::printf("  %-28s %9s %9s  %g x, %s sent\n", name.c_str(),
+                seconds_text(total.exposed).c_str(),
+                seconds_text(std::max(0.0, total.seconds - total.exposed)).c_str(), total.count,
+                bytes_text(total.bytes).c_str());
 }
 
 // Why a candidate lost: what it takes more of.

@@ -80,6 +80,7 @@ Json to_json(const Explained& e) {
     collectives.push_back({{"collective", name},
                            {"count", total.count},
                            {"seconds", total.seconds},
+                           {"exposed_seconds", total.exposed},
                            {"bytes_sent", total.bytes}});
   Json json{{"grid", e.plan.grid.text()},
             {"ranks", e.plan.grid.ranks()},
@@ -90,6 +91,7 @@ Json to_json(const Explained& e) {
             {"optimizer_seconds", p.optimizer},
             {"communication_seconds", p.communication},
             {"exposed_communication_seconds", p.exposed},
+            {"blocking_seconds", p.blocking_seconds()},
             {"collectives", collectives},
             {"model_flops", p.model_flops},
             {"recomputed_flops", p.recomputed_flops},

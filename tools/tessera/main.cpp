@@ -12,6 +12,7 @@
 #include "tools/tessera/calibrate.h"
 #include "tools/tessera/compile.h"
 #include "tools/tessera/explain.h"
+#include "tools/tessera/verify.h"
 
 namespace tessera {
 namespace {
@@ -118,6 +119,10 @@ int run(int argc, char** argv) {
   CLI::App* explain_command =
       app.add_subcommand("explain", "What a plan is expected to take, and where it goes");
   add_explain(*explain_command, explain_flags);
+  std::filesystem::path verified;
+  CLI::App* verify_command = app.add_subcommand(
+      "verify", "Check a plan: no races, no buffer reused too early, one order of collectives");
+  verify_command->add_option("plan", verified, "The plan's folder")->required();
   CalibrateFlags calibration;
   CLI::App* calibrate_command =
       app.add_subcommand("calibrate", "Measure this machine and write a machine file");
@@ -146,6 +151,10 @@ int run(int argc, char** argv) {
   }
   if (explain_command->parsed()) {
     explain(explain_flags);
+    return 0;
+  }
+  if (verify_command->parsed()) {
+    verify_plan(verified);
     return 0;
   }
   if (calibrate_command->parsed()) {
