@@ -28,7 +28,7 @@ layer "ir" 'ir/'
 layer "frontend" 'ir/|frontend/|runtime/cpu/evaluate\.h'
 layer "passes" 'ir/|passes/|runtime/cpu/evaluate\.h'
 layer "passes/cost" 'ir/base/|passes/cost/'
-layer "codegen" 'ir/|codegen/|runtime/plan\.h|passes/cost/'
+layer "codegen" 'ir/|codegen/|runtime/(plan|check_plan)\.h|passes/cost/'
 layer "runtime" 'ir/base/|runtime/'
 layer "tools/tessera-run" 'ir/base/|runtime/|tools/tessera-run/|tools/guarded\.h'
 only() {  # only PATTERN WHERE: an include that may occur in few places

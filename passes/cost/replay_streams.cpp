@@ -11,101 +11,103 @@ namespace {
 class Streams {
  public:
   explicit Streams(std::span<const StreamTask> tasks)
-      : tasks_(tasks), spans_(tasks.size()), done_(tasks.size(), 0), left_(tasks.size()) {
+      : tasks_(tasks), spans_(tasks.size()), missing_(tasks.size(), 0), next_(tasks.size()) {
+    std::vector<int> last;  // of each stream
+    int links = 0;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const auto stream = static_cast<std::size_t>(tasks[i].stream);
-      if (stream >= queues_.size()) queues_.resize(stream + 1);
-      queues_[stream].waiting.push_back(static_cast<int>(i));
-      left_[i] = tasks[i].seconds;
-      links_ = std::max(links_, tasks[i].link + 1);
+      const StreamTask& task = tasks[i];
+      const auto self = static_cast<int>(i);
+      if (at(task.stream) >= last.size()) last.resize(at(task.stream) + 1, -1);
+      int& before = last[at(task.stream)];
+      if (before >= 0) add_edge(before, self);
+      before = self;
+      for (const int other : task.after) add_edge(other, self);
+      links = std::max(links, task.link + 1);
     }
+    sharing_.resize(at(links), 0);
   }
 
   std::vector<Span> run() {
-    for (;;) {
-      start_what_can();
-      if (!advance()) break;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      if (missing_[i] == 0) ready_.push_back(static_cast<int>(i));
     }
-    for (const Queue& queue : queues_)
-      TESSERA_CHECK(queue.next == queue.waiting.size(), "tasks wait for each other");
+    start_what_can();
+    while (!running_.empty()) {
+      advance();
+      start_what_can();
+    }
+    TESSERA_CHECK(ended_ == tasks_.size(), "tasks wait for each other");
     return std::move(spans_);
   }
 
  private:
-  struct Queue {
-    std::vector<int> waiting;
-    std::size_t next = 0;
-    bool running = false;
-    int head() const { return waiting[next]; }
+  struct Running {
+    int task = 0;
+    double left = 0;  // seconds, when nothing shares its link
   };
 
-  bool can_start(const Queue& queue) const {
-    return !queue.running && queue.next < queue.waiting.size() &&
-           std::ranges::all_of(task(queue.head()).after,
-                               [&](int i) { return done_[static_cast<std::size_t>(i)] != 0; });
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+  void add_edge(int before, int after) {
+    next_[at(before)].push_back(after);
+    ++missing_[at(after)];
   }
 
   // Tasks without a duration end at once and may let others start.
   void start_what_can() {
-    for (bool again = true; again;) {
-      again = false;
-      for (Queue& queue : queues_) {
-        while (can_start(queue)) {
-          spans_[static_cast<std::size_t>(queue.head())].start = now_;
-          queue.running = true;
-          if (task(queue.head()).seconds > 0) break;
-          finish(queue);
-          again = true;
-        }
+    while (!ready_.empty()) {
+      const int i = ready_.back();
+      ready_.pop_back();
+      spans_[at(i)].start = now_;
+      if (tasks_[at(i)].seconds > 0) {
+        running_.push_back({i, tasks_[at(i)].seconds});
+        if (tasks_[at(i)].link >= 0) ++sharing_[at(tasks_[at(i)].link)];
+      } else {
+        end(i);
       }
     }
   }
 
-  void finish(Queue& queue) {
-    const auto at = static_cast<std::size_t>(queue.head());
-    spans_[at].end = now_;
-    done_[at] = 1;
-    queue.running = false;
-    ++queue.next;
+  void end(int i) {
+    spans_[at(i)].end = now_;
+    ++ended_;
+    for (const int later : next_[at(i)]) {
+      if (--missing_[at(later)] == 0) ready_.push_back(later);
+    }
   }
 
-  // To the next end of a task. False when none runs.
-  bool advance() {
-    std::vector<int> sharing(static_cast<std::size_t>(links_), 0);
-    for (const Queue& queue : queues_) {
-      if (queue.running && task(queue.head()).link >= 0)
-        ++sharing[static_cast<std::size_t>(task(queue.head()).link)];
-    }
-    const auto slowness = [&](const StreamTask& task) {
-      return task.link < 0 ? 1.0 : sharing[static_cast<std::size_t>(task.link)];
-    };
+  double slowness(int i) const {
+    const int link = tasks_[at(i)].link;
+    return link < 0 ? 1.0 : sharing_[at(link)];
+  }
+
+  // To the next end of a task.
+  void advance() {
     double step = HUGE_VAL;
-    for (const Queue& queue : queues_) {
-      if (queue.running) step = std::min(step, left(queue.head()) * slowness(task(queue.head())));
-    }
-    if (step == HUGE_VAL) return false;
+    for (const Running& r : running_) step = std::min(step, r.left * slowness(r.task));
     now_ += step;
-    for (Queue& queue : queues_) {
-      if (!queue.running) continue;
-      double& left = left_[static_cast<std::size_t>(queue.head())];
-      const double slow = slowness(task(queue.head()));
-      const bool ends = left * slow <= step * (1 + 1e-12);
-      left -= step / slow;
-      if (ends) finish(queue);
+    std::vector<int> ends;
+    for (Running& r : running_) {
+      const double slow = slowness(r.task);
+      if (r.left * slow <= step * (1 + 1e-12)) ends.push_back(r.task);
+      r.left -= step / slow;
     }
-    return true;
+    for (const int i : ends) {
+      std::erase_if(running_, [&](const Running& r) { return r.task == i; });
+      if (tasks_[at(i)].link >= 0) --sharing_[at(tasks_[at(i)].link)];
+      end(i);
+    }
   }
-
-  const StreamTask& task(int i) const { return tasks_[static_cast<std::size_t>(i)]; }
-  double left(int i) const { return left_[static_cast<std::size_t>(i)]; }
 
   std::span<const StreamTask> tasks_;
   std::vector<Span> spans_;
-  std::vector<char> done_;
-  std::vector<double> left_;  // seconds of each task that are still to do
-  std::vector<Queue> queues_;
+  std::vector<int> missing_;            // by task: how many must end before it starts
+  std::vector<std::vector<int>> next_;  // by task: those that wait for it
+  std::vector<int> ready_;
+  std::vector<Running> running_;
+  std::vector<int> sharing_;  // by link, how many keep it busy
+  std::size_t ended_ = 0;
   double now_ = 0;
-  int links_ = 0;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 //                                                %w.ag = wait %w.ag.start
 //                                                %c = einsum %a, %w.ag "mk,kn->mn"
 #include <cstdio>
+#include <future>
 #include <map>
 #include <set>
 
@@ -121,18 +122,30 @@ Overlapped overlap(const Module& module, Func& func, const Machine& machine,
     const Link& link = machine.links[static_cast<std::size_t>(unit.link)];
     return wants(which, unit.kind) && (options.overlap || link.beside_compute);
   };
-  bool first = options.overlap.has_value();  // asked for: whatever it gains
-  const auto consider = [&](Units units) {
+  struct Tried {
+    Units units;
+    Schedule schedule;
+    ScheduleTime time;
+    double peak = 0;
+  };
+  const auto tried = [&](Units units) {
     Schedule schedule = overlapping_schedule(units, memory, overlaps);
-    if (peak_bytes(units, schedule) > memory && !first) return;
-    const ScheduleTime after = replay(units, schedule);
+    const ScheduleTime time = replay(units, schedule);
+    const double peak = peak_bytes(units, schedule);
+    return Tried{std::move(units), std::move(schedule), time, peak};
+  };
+  std::future<Tried> moved;
+  if (which.other) moved = std::async(std::launch::async, [&] { return tried(reordered(given)); });
+  bool first = options.overlap.has_value();  // asked for: whatever it gains
+  const auto consider = [&](Tried next) {
     constexpr double kRoundOff = 1e-9;
-    if (!first && after.seconds >= (1 - kRoundOff) * best.after.seconds) return;
-    best = {&func, std::move(units), std::move(schedule), best.before, after};
+    if (!first && next.peak > memory) return;
+    if (!first && next.time.seconds >= (1 - kRoundOff) * best.after.seconds) return;
+    best = {&func, std::move(next.units), std::move(next.schedule), best.before, next.time};
     first = false;
   };
-  consider(given);
-  if (which.other) consider(reordered(given));
+  consider(tried(given));
+  if (moved.valid()) consider(moved.get());
   return best;
 }
 

@@ -1,6 +1,7 @@
 #include "passes/scheduled/place_collectives.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -76,13 +77,13 @@ class Walk {
     missing_.resize(units_.size());
     for (std::size_t i = 0; i < units_.size(); ++i) {
       missing_[i] = units_[i].needs.size();
-      if (units_[i].collective != nullptr && missing_[i] == 0)
-        waiting_.push_back(static_cast<int>(i));
+      if (units_[i].collective != nullptr && missing_[i] == 0) queue(static_cast<int>(i));
     }
     state_.resize(units_.size());
     reached_.resize(units_.size());
     ready_at_.resize(units_.size());
     done_.resize(units_.size());
+    end_by_.resize(units_.size());
   }
 
   struct Result {
@@ -135,10 +136,19 @@ class Walk {
     for (const int user : units_[at(unit)].users) {
       if (--missing_[at(user)] > 0) continue;
       if (units_[at(user)].collective != nullptr) {
-        waiting_.push_back(user);
         ready_at_[at(user)] = step_;
+        queue(user);
       }
       if (reached_[at(user)] != 0) compute(user);
+    }
+  }
+
+  // Its operand is there.
+  void queue(int unit) {
+    if (earliest_[at(unit)] <= step_) {
+      waiting_.push_back(unit);
+    } else if (earliest_[at(unit)] != kNever) {
+      later_[earliest_[at(unit)]].push_back(unit);
     }
   }
 
@@ -150,6 +160,7 @@ class Walk {
     free = start + seconds_[at(unit)];
     if (free > start) result_.busy[at(u.link)].emplace_back(start, free);
     done_[at(unit)] = free;
+    end_by_[at(unit)] = end_by(unit);
     state_[at(unit)] = State::InFlight;
     in_flight_.push_back(unit);
     result_.schedule.push_back({unit, What::Start});
@@ -165,6 +176,13 @@ class Walk {
   // In the function's order, which is also the order of need. First what somebody may soon wait
   // for; then, beside a step, gradients and gathers for later steps.
   void begin_what_can(bool beside_step) {
+    for (auto due = later_.begin(); due != later_.end() && due->first <= step_;
+         due = later_.begin()) {
+      for (const int unit : due->second) {
+        if (state_[at(unit)] == State::Waiting) waiting_.push_back(unit);
+      }
+      later_.erase(due);
+    }
     for (bool again = true; again;) {
       again = false;
       std::ranges::sort(waiting_);
@@ -202,10 +220,7 @@ class Walk {
     bool any = false;
     for (std::size_t i = 0; i < in_flight_.size();) {
       const int unit = in_flight_[i];
-      const bool leads_on = std::ranges::any_of(
-          units_[at(unit)].users, [&](int user) { return units_[at(user)].collective != nullptr; });
-      const double spare = leads_on ? 0 : seconds_[at(unit)];
-      if (!(leads_on || frees_operand(unit)) || done_[at(unit)] + spare > now_) {
+      if (end_by_[at(unit)] > now_) {
         ++i;
         continue;
       }
@@ -215,9 +230,15 @@ class Walk {
     return any;
   }
 
-  bool frees_operand(int unit) const {
-    return std::ranges::any_of(units_[at(unit)].needs,
-                               [&](int need) { return units_[at(need)].bytes > 0; });
+  // When it is ended though nobody needs it yet.
+  double end_by(int unit) const {
+    const std::vector<Unit>& all = units_;
+    const Unit& u = all[at(unit)];
+    const auto has_bytes = [&](int need) { return all[at(need)].bytes > 0; };
+    const auto communicates = [&](int user) { return all[at(user)].collective != nullptr; };
+    if (std::ranges::any_of(u.users, communicates)) return done_[at(unit)];
+    if (std::ranges::any_of(u.needs, has_bytes)) return done_[at(unit)] + seconds_[at(unit)];
+    return HUGE_VAL;
   }
 
   // A collective whose result is needed now.
@@ -235,13 +256,15 @@ class Walk {
   const std::vector<int>& earliest_;
   const std::vector<double>& seconds_;
   const FreeStretch free_stretch_;
-  std::vector<std::size_t> missing_;  // units that each one still needs
-  std::vector<int> waiting_;          // collectives whose operands are there
+  std::vector<std::size_t> missing_;       // units that each one still needs
+  std::vector<int> waiting_;               // collectives whose operands are there
+  std::map<int, std::vector<int>> later_;  // those that may begin at a later step only
   std::vector<int> in_flight_;
   std::vector<State> state_;
-  std::vector<int> ready_at_;  // by collective: the step at which its operand was there
-  std::vector<char> reached_;  // sums whose place in the list has come
-  std::vector<double> done_, free_;
+  std::vector<int> ready_at_;          // by collective: the step at which its operand was there
+  std::vector<char> reached_;          // sums whose place in the list has come
+  std::vector<double> done_, end_by_;  // of collectives
+  std::vector<double> free_;           // of links
   double now_ = 0;
   int step_ = 0;
   Result result_;
@@ -267,35 +290,6 @@ class IdleClock {
   const std::vector<std::pair<double, double>>* busy_;
   std::vector<double> before_;
 };
-
-// Live bytes before each compute step of a schedule.
-std::vector<double> live_bytes(const Units& units, const Schedule& schedule) {
-  const std::size_t count = schedule.size();
-  std::vector<int> first(units.all.size(), kNever), last(units.all.size(), -1);
-  std::vector<int> step_of_slot;
-  int step = 0;
-  for (std::size_t s = 0; s < count; ++s) {
-    const Unit& unit = units.all[at(schedule[s].unit)];
-    step_of_slot.push_back(step);
-    const int storage = unit.storage;
-    if (schedule[s].what != What::Wait) first[at(storage)] = std::min(first[at(storage)], step);
-    last[at(storage)] = std::max(last[at(storage)], step);
-    for (const int need : unit.needs) {
-      int& end = last[at(units.all[at(need)].storage)];
-      end = std::max(end, step);
-    }
-    if (unit.collective == nullptr && !unit.sink) ++step;
-  }
-  std::vector<double> bytes(at(step) + 2, 0.0);
-  for (std::size_t i = 0; i < units.all.size(); ++i) {
-    if (first[i] == kNever) continue;
-    bytes[at(first[i])] += units.all[i].bytes;
-    bytes[at(last[i]) + 1] -= units.all[i].bytes;
-  }
-  double now = 0;
-  for (double& b : bytes) b = now += b;
-  return bytes;
-}
 
 // How early each gather of what is there anyway may begin.
 class GatherTimes {
@@ -361,17 +355,6 @@ class GatherTimes {
 
 }  // namespace
 
-Schedule blocking_schedule(const Units& units) {
-  Schedule schedule;
-  for (std::size_t i = 0; i < units.all.size(); ++i) {
-    const int unit = static_cast<int>(i);
-    const bool communicates = units.all[i].collective != nullptr;
-    schedule.push_back({unit, communicates ? What::Start : What::Run});
-    if (communicates) schedule.push_back({unit, What::Wait});
-  }
-  return schedule;
-}
-
 Schedule overlapping_schedule(const Units& units, double memory,
                               const std::function<bool(const Unit&)>& overlaps) {
   std::vector<int> earliest(units.all.size(), -1), gathers;
@@ -392,44 +375,6 @@ Schedule overlapping_schedule(const Units& units, double memory,
   const Walk::Result without = Walk(units, earliest, free_gathers).run();
   GatherTimes(units, without, memory).set(gathers, earliest);
   return Walk(units, earliest, seconds).run().schedule;
-}
-
-ScheduleTime replay(const Units& units, const Schedule& schedule) {
-  std::vector<StreamTask> tasks;
-  std::map<Axes, int> streams;
-  std::vector<int> task_of(units.all.size(), -1);
-  int last_compute = -1;
-  double compute = 0;
-  for (const Slot& slot : schedule) {
-    const Unit& unit = units.all[at(slot.unit)];
-    int& task_of_unit = task_of[at(slot.unit)];
-    StreamTask task;
-    if (slot.what == What::Start) {
-      const Axes& over = unit.collective->attrs.axes("over");
-      task.stream = streams.try_emplace(over, static_cast<int>(streams.size()) + 1).first->second;
-      task.seconds = unit.seconds;
-      task.link = unit.link;
-      if (last_compute >= 0) task.after.push_back(last_compute);
-    } else if (slot.what == What::Wait) {
-      task.after.push_back(task_of_unit);
-    } else {
-      task.seconds = unit.seconds;
-      compute += unit.seconds;
-    }
-    if (slot.what != What::Start) last_compute = static_cast<int>(tasks.size());
-    if (slot.what != What::Wait) task_of_unit = static_cast<int>(tasks.size());
-    tasks.push_back(std::move(task));
-  }
-  const std::vector<Span> spans = replay_streams(tasks);
-  ScheduleTime time;
-  for (const Span& span : spans) time.seconds = std::max(time.seconds, span.end);
-  time.exposed = time.seconds - compute;
-  for (const int task : task_of) time.spans.push_back(spans[at(task)]);
-  return time;
-}
-
-double peak_bytes(const Units& units, const Schedule& schedule) {
-  return std::ranges::max(live_bytes(units, schedule));
 }
 
 }  // namespace tessera

@@ -1,4 +1,6 @@
 // tessera: the compiler's command line.
+#include <malloc.h>
+
 #include <iostream>
 
 #include "frontend/import_onnx.h"
@@ -178,5 +180,8 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  // Modules are many small objects that come and go: what is free stays with the process.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 1 << 26);
   return tessera::guarded([&] { return tessera::run(argc, argv); });
 }
