@@ -241,11 +241,12 @@ class Walk {
     return HUGE_VAL;
   }
 
-  // A collective whose result is needed now.
+  // What is needed now: a collective, or a sum that was put off until its collectives have ended.
   void require(int unit) {
-    if (units_[at(unit)].collective == nullptr || state_[at(unit)] == State::Done) return;
+    if (state_[at(unit)] == State::Done) return;
     if (state_[at(unit)] == State::Waiting) {
       for (const int need : units_[at(unit)].needs) require(need);
+      if (units_[at(unit)].collective == nullptr) return;
       std::erase(waiting_, unit);
       begin(unit);
     }

@@ -68,6 +68,8 @@ int run(int argc, char** argv) {
   app.add_option("--optimizer", f.optimizer, "adamw:lr=1e-3,...");
   app.add_option("--clip-norm", f.options.clip_norm, "Clip gradients by their global norm");
   app.add_option("--micro-batches", f.options.micro_batches, "Micro-batches a step");
+  app.add_option("--machine", f.options.machine,
+                 "Whose costs passes take: a preset or a machine file");
   add_layout_options(app, f.options);
   std::ranges::reverse(args);
   if (const auto code = parse_command_line(app, args)) return *code;
