@@ -86,7 +86,10 @@ class Report {
       throw;
     }
     const double loss = scalars.values[0], norm = scalars.values[1];
-    const double seconds = std::chrono::duration<double>(scalars.taken - pending_->start).count();
+    // A step is put into the queues while the one before it runs.
+    const Clock::time_point start = std::max(pending_->start, last_end_);
+    const double seconds = std::chrono::duration<double>(scalars.taken - start).count();
+    last_end_ = scalars.taken;
     if (log_.is_open()) {
       const nlohmann::ordered_json line{
           {"step", pending_->step}, {"loss", loss}, {"grad_norm", norm}, {"seconds", seconds}};
@@ -101,6 +104,7 @@ class Report {
   std::ofstream log_;
   Progress progress_;
   std::optional<Step> pending_;
+  Clock::time_point last_end_;  // of the step before it
 };
 
 class Session {

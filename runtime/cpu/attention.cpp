@@ -144,12 +144,10 @@ void attention(const KernelCall& call) {
     scores_block(view, call, mask, head, s0, rows, scores);
     for (std::int64_t i = 0; i < rows; ++i) {
       T* row = scores + i * n.t;
-      lse[view.lse_at(head, s0 + i)] = log_sum_exp(row, n.t);
-      if (empty_rows_zero && row_max(row, n.t) == -std::numeric_limits<T>::infinity()) {
+      const T sum = softmax_row(row, row, n.t);
+      lse[view.lse_at(head, s0 + i)] = sum;
+      if (empty_rows_zero && sum == -std::numeric_limits<T>::infinity())
         std::fill(row, row + n.t, T(0));
-      } else {
-        softmax_row(row, row, n.t);
-      }
     }
     gemm({rows, n.e, n.t, false, false, std::max<std::int64_t>(1, n.t), view.v_step(),
           view.o_step()},
@@ -167,6 +165,7 @@ void weights_of_row(T* row, std::int64_t n, T lse, bool empty) {
   } else if (std::abs(lse) > kPrecise) {
     softmax_row(row, row, n);
   } else {
+#pragma GCC ivdep
     for (std::int64_t t = 0; t < n; ++t) row[t] = fast_exp(row[t] - lse);
   }
 }
