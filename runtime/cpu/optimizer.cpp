@@ -18,8 +18,7 @@ void sgd(const KernelCall& call) {
   T* out = call.results[0].as<T>();
   const std::int64_t n = call.results[0].size();
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i)
-    out[i] = p[i] - lr * (g[i] + decay * p[i]);
+  for (std::int64_t i = 0; i < n; ++i) out[i] = p[i] - lr * (g[i] + decay * p[i]);
 }
 
 // (p, g, m, lr) -> p, m
