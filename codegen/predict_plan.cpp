@@ -76,7 +76,6 @@ class Replay {
                         static_cast<int>(i), collective(step)});
     }
     p_.seconds += times * end;
-    p_.exposed += times * (end - busy(events));
     count_exposed(events, times);
     for (TimelineEvent& event : events) {
       event.start += offset_;
@@ -98,9 +97,11 @@ class Replay {
     double before = 0;
     for (const auto& [time, event] : changes) {
       if (computes.empty() && !collectives.empty()) {
-        const double share = times * (time - before) / static_cast<double>(collectives.size());
-        for (const TimelineEvent* exposed : collectives)
-          p_.collectives[exposed->collective].exposed += share;
+        const double exposed = times * (time - before);
+        const double share = exposed / static_cast<double>(collectives.size());
+        p_.exposed += exposed;
+        for (const TimelineEvent* one : collectives)
+          p_.collectives[one->collective].exposed += share;
       }
       before = time;
       auto& running = event->category == "collective" ? collectives : computes;
@@ -129,9 +130,8 @@ class Replay {
       }
       for (const int v : step.results) {
         if (offset(v) < persistent_bytes_) continue;
-        const bool shares = (step.kind == OpKind::Reshape || step.kind == OpKind::Wait) &&
-                            !step.fused() && offset(step.operands[0]) == offset(v);
-        const int own = shares ? owner[static_cast<std::size_t>(step.operands[0])] : v;
+        const int own =
+            shares_bytes(func, step) ? owner[static_cast<std::size_t>(step.operands[0])] : v;
         owner[static_cast<std::size_t>(v)] = own;
         if (own < 0) continue;
         if (own == v) first[static_cast<std::size_t>(v)] = static_cast<int>(i);
@@ -148,22 +148,6 @@ class Replay {
     double now = static_cast<double>(persistent_bytes_);
     for (double& step : memory) step = now += step;
     return memory;
-  }
-
-  // How long some compute runs, collectives beside it or not.
-  static double busy(const std::vector<TimelineEvent>& events) {
-    std::vector<std::pair<double, double>> spans;
-    for (const TimelineEvent& event : events) {
-      if (event.category != "collective")
-        spans.emplace_back(event.start, event.start + event.seconds);
-    }
-    std::ranges::sort(spans);
-    double total = 0, until = 0;
-    for (const auto& [start, end] : spans) {
-      total += std::max(0.0, end - std::max(start, until));
-      until = std::max(until, end);
-    }
-    return total;
   }
 
   static std::string category(const PlanFunc& func, const PlanStep& step) {
@@ -196,10 +180,15 @@ class Replay {
       p_.communication += times * cost.seconds;
       return {0, cost.seconds, cost.link, {}};
     }
-    const Work work = step.fused() ? Work{} : work_of(view, plan_.grid);
-    const double seconds = step.fused() ? fused_seconds(machine_, plan_.grid, operands, results)
-                                        : seconds_of(machine_, work);
-    (func.name == "update" ? p_.optimizer : p_.compute) += times * seconds;
+    double& compute = func.name == "update" ? p_.optimizer : p_.compute;
+    if (step.fused()) {
+      const double seconds = fused_seconds(machine_, plan_.grid, operands, results);
+      compute += times * seconds;
+      return {0, seconds, -1, {}};
+    }
+    const Work work = work_of(view, plan_.grid);
+    const double seconds = seconds_of(machine_, work);
+    compute += times * seconds;
     if (work.flops > 0) count_flops(view, work, times);
     return {0, seconds, -1, {}};
   }

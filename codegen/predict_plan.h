@@ -21,6 +21,9 @@ struct TimelineEvent {
 struct CollectiveTotal {
   double count = 0, seconds = 0, bytes = 0;  // bytes sent by one rank
   double exposed = 0;                        // seconds that no compute runs beside
+  double hidden() const {                    // less than this is round-off
+    return seconds - exposed > 1e-9 * seconds ? seconds - exposed : 0;
+  }
 };
 
 // Times are of one training step (or one inference): @prepare, @micro as often as there are
@@ -38,9 +41,7 @@ struct Prediction {
   double memory_total = 0;
   std::vector<TimelineEvent> timeline;  // of one micro-batch
 
-  double hidden() const {  // less than this is round-off
-    return communication - exposed > 1e-9 * communication ? communication - exposed : 0;
-  }
+  double hidden() const { return CollectiveTotal{0, communication, 0, exposed}.hidden(); }
   // With every collective blocking: what the step takes without overlap.
   double blocking_seconds() const { return compute + optimizer + communication; }
   double share_of_peak() const { return seconds > 0 ? model_flops / seconds / peak_flops : 0; }

@@ -4,6 +4,7 @@
 #pragma once
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,13 +51,15 @@ enum class Refine : std::uint8_t { Off, WhereWorthIt, On };
 
 // Which collectives run while the device computes (passes/scheduled/overlap_collectives.cpp): the
 // three that arXiv 2305.13525 names, and the others.
-struct Overlap {
-  bool reduce = true;   // OAR: all_reduce of activations and their gradients
-  bool scatter = true;  // ORS: reduce_scatter of weight gradients
-  bool gather = true;   // OAG: all_gather of parameters
-  bool other = true;    // data-parallel reductions and all else
-  bool none() const { return !reduce && !scatter && !gather && !other; }
+enum class OverlapKind : std::uint8_t {
+  Reduce,   // OAR: all_reduce of activations and their gradients
+  Scatter,  // ORS: reduce_scatter of weight gradients
+  Gather,   // OAG: all_gather of parameters
+  Other,    // data-parallel reductions, token gathers and all else
 };
+std::string_view name(OverlapKind kind);  // "oar", "ors", "oag", "other"
+using Overlap = std::set<OverlapKind>;
+Overlap all_overlap();
 // "all", "none" or a list of oar, ors, oag, other. Throws CompileError naming the flag.
 Overlap parse_overlap(std::string_view text);
 
@@ -70,9 +73,9 @@ struct PassOptions : Settings {
   std::vector<std::string> pins;  // passes/sharded/pins.h
   Refine refine = Refine::Off;
   double refine_bytes = std::numeric_limits<double>::infinity();  // what a rank may keep more by it
-  std::optional<Overlap> overlap;  // if not given: all, where the machine gains by it
-  double memory_bytes = std::numeric_limits<double>::infinity();  // of a device
-  std::string machine = "localhost";  // whose costs it takes: a preset or a machine file
+  std::optional<Overlap> overlap;      // if not given: all, where the machine gains by it
+  std::optional<double> memory_bytes;  // that a plan may use of a device; else all the machine has
+  std::string machine = "localhost";   // whose costs it takes: a preset or a machine file
 };
 
 struct PassContext {

@@ -52,6 +52,7 @@ void check_options(const Plan& plan, const SessionOptions& options) {
          "and --resume both say where weights come from; give one");
   refuse(!options.batches.tokens.empty() && options.batches.data.empty(), "--tokens",
          "needs --data TOKENS");
+  options.execution.links.check(plan.grid);
   check_writable_file("--dump-gradients", options.dump_gradients);
   check_writable_file("--save-weights", options.save_weights);
   check_writable_file("--log", options.log);

@@ -131,9 +131,7 @@ class FuncChecker {
         return report(i, str("C2: waits for step ", before, ", which comes later"));
     }
     check_collective(i);
-    const bool shares = !step.fused() &&
-                        (step.kind == OpKind::Wait || step.kind == OpKind::Reshape) &&
-                        value(step.operands[0]).offset == value(step.results[0]).offset;
+    const bool shares = shares_bytes(func_, step);
     if (step.kind == OpKind::Wait && !step.fused() && !shares)
       report(i, "C4: a wait gives the bytes that it waited for");
     for (const int v : step.operands) read(i, v);

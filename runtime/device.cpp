@@ -136,7 +136,7 @@ void Event::record() {
 void Event::wait(std::uint64_t times, const RankAbort& abort) {
   std::unique_lock lock(mutex_);
   while (times_ < times) {
-    if (abort.is_set()) throw Aborted();
+    abort.check();
     changed_.wait_for(lock, kWakeUp);
   }
 }

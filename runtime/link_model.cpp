@@ -25,6 +25,14 @@ double measured(const std::string& text, const std::map<std::string, double>& un
 
 }  // namespace
 
+void LinkModel::check(const Grid& grid) const {
+  for (const auto& [axis, link] : by_axis) {
+    if (grid.find(axis) >= 0) continue;
+    throw CompileError(kFlag,
+                       str("the plan's grid ", grid.text(), " has no axis ", in_quotes(axis)));
+  }
+}
+
 std::optional<ModelledLink> LinkModel::of(const Axes& over, const Grid& grid) const {
   std::optional<ModelledLink> slowest;
   for (const AxisId axis : over) {

@@ -15,6 +15,8 @@ struct LinkModel {
   std::map<std::string, ModelledLink> by_axis;  // instead of it
 
   bool empty() const { return !all && by_axis.empty(); }
+  // Throws CompileError for an axis that the grid lacks.
+  void check(const Grid& grid) const;
   // Of groups over these axes: the slowest of them.
   std::optional<ModelledLink> of(const Axes& over, const Grid& grid) const;
 };

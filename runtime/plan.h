@@ -99,6 +99,9 @@ struct Plan {
   const PlanFunc* find(std::string_view name) const;
 };
 
+// Whether a step's result is its operand under another name: a wait, or a reshape in place.
+bool shares_bytes(const PlanFunc& func, const PlanStep& step);
+
 // One step as the plan's text has it, without a fused step's body.
 std::string to_line(const PlanFunc& func, const PlanStep& step, const Grid& grid);
 

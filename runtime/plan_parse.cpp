@@ -191,9 +191,25 @@ class PlanParser {
       if (i > 0) lexer_.expect(",");
       step.results.push_back(define(names[i], !inside));
     }
+    check_movement(step, fused);
     parse_step_tail(step);
     if (fused) parse_body(step);
     return step;
+  }
+
+  // What moves bytes moves those of one value: the same elements, and for collectives the same
+  // sizes.
+  void check_movement(const PlanStep& step, bool fused) {
+    const bool collective = !fused && family(step.kind) == OpFamily::Collective;
+    if (!collective && (fused || step.kind != OpKind::Reshape)) return;
+    if (step.operands.size() != 1 || step.results.size() != 1)
+      lexer_.fail(str(mnemonic(step.kind), " takes one value and gives one"));
+    const Type& from = func_->values[static_cast<std::size_t>(step.operands[0])].type;
+    const Type& to = func_->values[static_cast<std::size_t>(step.results[0])].type;
+    const bool same =
+        collective ? from.shape == to.shape : elements(from.shape) == elements(to.shape);
+    if (!same || from.dtype != to.dtype || (step.kind == OpKind::Wait && from != to))
+      lexer_.fail(str(mnemonic(step.kind), " gives another type than it takes"));
   }
 
   void parse_step_tail(PlanStep& step) {

@@ -78,6 +78,12 @@ const PlanFunc* Plan::find(std::string_view name) const {
   return nullptr;
 }
 
+bool shares_bytes(const PlanFunc& func, const PlanStep& step) {
+  if (step.fused() || (step.kind != OpKind::Wait && step.kind != OpKind::Reshape)) return false;
+  return func.values[static_cast<std::size_t>(step.operands[0])].offset ==
+         func.values[static_cast<std::size_t>(step.results[0])].offset;
+}
+
 std::string to_line(const PlanFunc& func, const PlanStep& step, const Grid& grid) {
   const std::string text = step_text(func, step, grid, "");
   return text.substr(0, text.find('\n'));

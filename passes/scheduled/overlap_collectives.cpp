@@ -6,6 +6,7 @@
 //   %c = einsum %a, %w.ag "mk,kn->mn"            %b = einsum %i, %v "mk,kn->mn"
 //                                                %w.ag = wait %w.ag.start
 //                                                %c = einsum %a, %w.ag "mk,kn->mn"
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <map>
@@ -25,7 +26,7 @@ void write_back(Func& func, const Units& units, const Schedule& schedule) {
   std::set<const Op*> placed;
   const auto end = func.ops().end();
   for (const Slot& slot : schedule) {
-    const Unit& unit = units.all[static_cast<std::size_t>(slot.unit)];
+    const Unit& unit = units[at(slot.unit)];
     if (slot.what != What::Wait) {
       for (const Op* op : unit.ops) {
         if (placed.insert(op).second) func.move_before(op->place->get(), end);
@@ -47,32 +48,6 @@ void write_back(Func& func, const Units& units, const Schedule& schedule) {
   }
 }
 
-std::string_view name(OverlapKind kind) {
-  switch (kind) {
-    case OverlapKind::Reduce:
-      return "OAR";
-    case OverlapKind::Scatter:
-      return "ORS";
-    case OverlapKind::Gather:
-      return "OAG";
-    default:
-      return "other";
-  }
-}
-
-bool wants(const Overlap& overlap, OverlapKind kind) {
-  switch (kind) {
-    case OverlapKind::Reduce:
-      return overlap.reduce;
-    case OverlapKind::Scatter:
-      return overlap.scatter;
-    case OverlapKind::Gather:
-      return overlap.gather;
-    default:
-      return overlap.other;
-  }
-}
-
 std::string milliseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f ms", 1e3 * seconds);
@@ -84,7 +59,7 @@ void describe(const Func& func, const Units& units, const Schedule& schedule,
   std::map<std::string_view, int> begun;  // those that something is done beside
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     if (schedule[i].what != What::Start || schedule[i + 1].what == What::Wait) continue;
-    ++begun[name(units.all[static_cast<std::size_t>(schedule[i].unit)].kind)];
+    ++begun[name(units[at(schedule[i].unit)].kind)];
   }
   const std::string list =
       join(begun, ", ", [](const auto& item) { return str(item.second, " ", item.first); });
@@ -94,11 +69,34 @@ void describe(const Func& func, const Units& units, const Schedule& schedule,
                      milliseconds(after.seconds)));
 }
 
-// Bytes that values may take beside the arguments.
-double memory_for_values(const Module& module, const Func& func, double memory) {
-  for (const Arg& arg : func.args())
-    memory -= static_cast<double>(largest_local_bytes(arg.value->type, module.grid));
-  return memory;
+// Bytes of a rank that are taken for good: what functions hand to each other, counted once, and
+// what the runtime needs.
+double persistent_bytes(const Module& module, const Machine& machine) {
+  std::map<std::string_view, double> states;
+  std::set<Axes> communicators;
+  for (const auto& func : module.funcs()) {
+    for (const Arg& arg : func->args()) {
+      if (arg.kind != ArgKind::Input)
+        states[arg.value->name] =
+            static_cast<double>(largest_local_bytes(arg.value->type, module.grid));
+    }
+    for (const auto& op : func->ops()) {
+      if (communicates(op->kind)) communicators.insert(op->attrs.axes("over"));
+    }
+  }
+  double total = machine.device.runtime_bytes +
+                 machine.device.communicator_bytes * static_cast<double>(communicators.size());
+  for (const auto& [name, bytes] : states) total += bytes;
+  return total;
+}
+
+double input_bytes(const Module& module, const Func& func) {
+  double total = 0;
+  for (const Arg& arg : func.args()) {
+    if (arg.kind == ArgKind::Input)
+      total += static_cast<double>(largest_local_bytes(arg.value->type, module.grid));
+  }
+  return total;
 }
 
 struct Overlapped {
@@ -108,19 +106,18 @@ struct Overlapped {
   ScheduleTime before, after;
 };
 
-Overlapped overlap(const Module& module, Func& func, const Machine& machine,
+// `memory`: bytes that the function's inputs and values may take.
+Overlapped overlap(const Module& module, Func& func, const Machine& machine, double memory,
                    const PassOptions& options) {
   func.erase_unused_ops();
   const Units given = units_of(func, module.grid, machine);
-  const Schedule blocking = blocking_schedule(given);
-  Overlapped best{&func, given, blocking, replay(given, blocking), {}};
-  best.after = best.before;
-  const double memory =
-      std::max(memory_for_values(module, func, options.memory_bytes), peak_bytes(given, blocking));
-  const Overlap which = options.overlap.value_or(Overlap{});
+  const ScheduleTime blocking = blocking_time(given);
+  Overlapped best{&func, given, blocking_schedule(given), blocking, blocking};
+  memory = std::max(memory - input_bytes(module, func), peak_bytes(given, best.schedule));
+  const Overlap which = options.overlap.value_or(all_overlap());
   const auto overlaps = [&](const Unit& unit) {
-    const Link& link = machine.links[static_cast<std::size_t>(unit.link)];
-    return wants(which, unit.kind) && (options.overlap || link.beside_compute);
+    const Link& link = machine.links[at(unit.link)];
+    return which.contains(unit.kind) && (options.overlap || link.beside_compute);
   };
   struct Tried {
     Units units;
@@ -135,7 +132,8 @@ Overlapped overlap(const Module& module, Func& func, const Machine& machine,
     return Tried{std::move(units), std::move(schedule), time, peak};
   };
   std::future<Tried> moved;
-  if (which.other) moved = std::async(std::launch::async, [&] { return tried(reordered(given)); });
+  if (which.contains(OverlapKind::Other))
+    moved = std::async(std::launch::async, [&] { return tried(reordered(given)); });
   bool first = options.overlap.has_value();  // asked for: whatever it gains
   const auto consider = [&](Tried next) {
     constexpr double kRoundOff = 1e-9;
@@ -154,15 +152,19 @@ Overlapped overlap(const Module& module, Func& func, const Machine& machine,
 bool overlap_collectives(Module& module, PassContext& context) {
   const PassOptions& options = context.options;
   const Machine machine = load_machine(options.machine);
-  if (options.overlap ? options.overlap->none() : !machine.beside_compute()) return false;
+  if (options.overlap ? options.overlap->empty() : !machine.beside_compute()) return false;
+  const double memory = options.memory_bytes.value_or(machine.device.memory_bytes) -
+                        persistent_bytes(module, machine);
   std::vector<Overlapped> funcs;
-  bool gains = options.overlap.has_value(), any = false;
+  bool changes = false;
   for (const auto& func : module.funcs()) {
-    funcs.push_back(overlap(module, *func, machine, options));
-    gains = gains || funcs.back().after.seconds < funcs.back().before.seconds;
-    any = any || funcs.back().units.has_collectives;
+    funcs.push_back(overlap(module, *func, machine, memory, options));
+    const bool communicates = std::ranges::any_of(
+        funcs.back().units, [](const Unit& unit) { return unit.collective != nullptr; });
+    const bool gains = funcs.back().after.seconds < funcs.back().before.seconds;
+    changes = changes || gains || (communicates && options.overlap);
   }
-  if (!gains || !any) return false;
+  if (!changes) return false;
   for (const Overlapped& o : funcs) {
     write_back(*o.func, o.units, o.schedule);
     describe(*o.func, o.units, o.schedule, o.before, o.after, context);

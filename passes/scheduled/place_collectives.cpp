@@ -11,13 +11,11 @@ namespace {
 using What = Slot::What;
 constexpr int kNever = std::numeric_limits<int>::max();
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // How long each link stays free from a compute step on: until a step needs a collective over it
 // that nothing is done beside.
 class FreeStretch {
  public:
-  FreeStretch(const std::vector<Unit>& units, const std::vector<int>& earliest) {
+  FreeStretch(const Units& units, const std::vector<int>& earliest) {
     std::vector<std::pair<int, int>> needs;  // step, link
     before_.push_back(0);
     for (const Unit& unit : units) {
@@ -48,8 +46,8 @@ class FreeStretch {
   }
 
  private:
-  static void add_needs(const std::vector<Unit>& units, const std::vector<int>& earliest,
-                        const Unit& unit, int step, std::vector<std::pair<int, int>>& needs) {
+  static void add_needs(const Units& units, const std::vector<int>& earliest, const Unit& unit,
+                        int step, std::vector<std::pair<int, int>>& needs) {
     for (const int need : unit.needs) {
       const Unit& other = units[at(need)];
       if (other.collective == nullptr) continue;
@@ -70,10 +68,7 @@ class Walk {
   // `earliest`: by unit, the compute step beside which a collective may begin, at the soonest;
   // -1: as soon as its operand is there.
   Walk(const Units& units, const std::vector<int>& earliest, const std::vector<double>& seconds)
-      : units_(units.all),
-        earliest_(earliest),
-        seconds_(seconds),
-        free_stretch_(units.all, earliest) {
+      : units_(units), earliest_(earliest), seconds_(seconds), free_stretch_(units, earliest) {
     missing_.resize(units_.size());
     for (std::size_t i = 0; i < units_.size(); ++i) {
       missing_[i] = units_[i].needs.size();
@@ -232,10 +227,9 @@ class Walk {
 
   // When it is ended though nobody needs it yet.
   double end_by(int unit) const {
-    const std::vector<Unit>& all = units_;
-    const Unit& u = all[at(unit)];
-    const auto has_bytes = [&](int need) { return all[at(need)].bytes > 0; };
-    const auto communicates = [&](int user) { return all[at(user)].collective != nullptr; };
+    const Unit& u = units_[at(unit)];
+    const auto has_bytes = [&](int need) { return units_[at(need)].bytes > 0; };
+    const auto communicates = [&](int user) { return units_[at(user)].collective != nullptr; };
     if (std::ranges::any_of(u.users, communicates)) return done_[at(unit)];
     if (std::ranges::any_of(u.needs, has_bytes)) return done_[at(unit)] + seconds_[at(unit)];
     return HUGE_VAL;
@@ -253,7 +247,7 @@ class Walk {
     end(unit);
   }
 
-  const std::vector<Unit>& units_;
+  const Units& units_;
   const std::vector<int>& earliest_;
   const std::vector<double>& seconds_;
   const FreeStretch free_stretch_;
@@ -274,21 +268,19 @@ class Walk {
 // Pieces of a link's time that nothing else takes, as a clock of its own.
 class IdleClock {
  public:
-  explicit IdleClock(const std::vector<std::pair<double, double>>* busy) : busy_(busy) {
-    if (busy_ == nullptr) return;
+  explicit IdleClock(const std::vector<std::pair<double, double>>& busy) : busy_(busy) {
     double sum = 0;
-    for (const auto& [start, end] : *busy_) before_.push_back(sum), sum += end - start;
+    for (const auto& [start, end] : busy_) before_.push_back(sum), sum += end - start;
   }
   double at(double time) const {
-    if (busy_ == nullptr || busy_->empty()) return time;
-    const auto next = std::ranges::upper_bound(*busy_, time, {}, &std::pair<double, double>::first);
-    if (next == busy_->begin()) return time;
-    const auto i = static_cast<std::size_t>(next - busy_->begin()) - 1;
-    return time - before_[i] - (std::min(time, (*busy_)[i].second) - (*busy_)[i].first);
+    const auto next = std::ranges::upper_bound(busy_, time, {}, &std::pair<double, double>::first);
+    if (next == busy_.begin()) return time;
+    const auto i = static_cast<std::size_t>(next - busy_.begin()) - 1;
+    return time - before_[i] - (std::min(time, busy_[i].second) - busy_[i].first);
   }
 
  private:
-  const std::vector<std::pair<double, double>>* busy_;
+  const std::vector<std::pair<double, double>>& busy_;
   std::vector<double> before_;
 };
 
@@ -296,13 +288,13 @@ class IdleClock {
 class GatherTimes {
  public:
   GatherTimes(const Units& units, const Walk::Result& walk, double memory)
-      : units_(units.all),
+      : units_(units),
         walk_(walk),
         memory_(memory),
         live_(live_bytes(units, walk.schedule)),
         idle_(walk.busy.size()) {
     for (std::size_t link = 0; link < idle_.size(); ++link) {
-      const IdleClock clock(&walk.busy[link]);
+      const IdleClock clock(walk.busy[link]);
       for (const double time : walk.clock) idle_[link].push_back(clock.at(time));
     }
   }
@@ -342,12 +334,14 @@ class GatherTimes {
   }
   int as_memory_allows(const Unit& unit, int wanted, int use) {
     int step = use;
-    while (step > wanted && live_[at(step) - 1] + unit.bytes <= memory_)
-      --step, live_[at(step)] += unit.bytes;
+    while (step > wanted && live_[at(step) - 1] + unit.bytes <= memory_) {
+      --step;
+      live_[at(step)] += unit.bytes;
+    }
     return step;
   }
 
-  const std::vector<Unit>& units_;
+  const Units& units_;
   const Walk::Result& walk_;
   const double memory_;
   std::vector<double> live_;
@@ -358,10 +352,10 @@ class GatherTimes {
 
 Schedule overlapping_schedule(const Units& units, double memory,
                               const std::function<bool(const Unit&)>& overlaps) {
-  std::vector<int> earliest(units.all.size(), -1), gathers;
+  std::vector<int> earliest(units.size(), -1), gathers;
   std::vector<double> seconds;
-  for (std::size_t i = 0; i < units.all.size(); ++i) {
-    const Unit& unit = units.all[i];
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const Unit& unit = units[i];
     seconds.push_back(unit.seconds);
     if (unit.collective == nullptr) continue;
     if (!overlaps(unit)) {

@@ -5,12 +5,10 @@
 namespace tessera {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 // Looks around each collective for compute that it can run beside.
 class Reorder {
  public:
-  explicit Reorder(const std::vector<Unit>& units) : units_(units), marked_(units.size(), -1) {
+  explicit Reorder(const Units& units) : units_(units), marked_(units.size(), -1) {
     for (std::size_t i = 0; i < units.size(); ++i) order_.push_back(static_cast<int>(i));
   }
 
@@ -87,7 +85,7 @@ class Reorder {
     for (const int need : units_[at(unit)].needs) marked_[at(need)] = mark;
   }
 
-  const std::vector<Unit>& units_;
+  const Units& units_;
   std::vector<int> order_;
   std::vector<int> marked_;  // by unit: the last search that found it to belong to its collective
 };
@@ -95,18 +93,18 @@ class Reorder {
 }  // namespace
 
 Units reordered(const Units& units) {
-  const std::vector<int> order = Reorder(units.all).run();
+  const std::vector<int> order = Reorder(units).run();
   std::vector<int> place(order.size());
   for (std::size_t p = 0; p < order.size(); ++p) place[at(order[p])] = static_cast<int>(p);
-  Units result{{}, units.has_collectives};
+  Units result;
   for (const int unit : order) {
-    Unit moved = units.all[at(unit)];
+    Unit moved = units[at(unit)];
     for (int& need : moved.needs) need = place[at(need)];
     for (int& user : moved.users) user = place[at(user)];
     std::ranges::sort(moved.needs);
     std::ranges::sort(moved.users);
     moved.storage = place[at(moved.storage)];
-    result.all.push_back(std::move(moved));
+    result.push_back(std::move(moved));
   }
   return result;
 }

@@ -28,14 +28,11 @@ class Builder {
 
   Units run() {
     for (StepGroup& group : group_steps(func_)) add(group);
-    for (std::size_t i = 0; i < units_.all.size(); ++i) {
-      for (const int need : units_.all[i].needs)
-        units_.all[static_cast<std::size_t>(need)].users.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      for (const int need : units_[i].needs) units_[at(need)].users.push_back(static_cast<int>(i));
     }
-    find_only_summed();
-    for (std::size_t i = 0; i < units_.all.size(); ++i) {
-      Unit& unit = units_.all[i];
-      unit.sink = only_summed_[i] != 0;
+    find_sinks();
+    for (Unit& unit : units_) {
       if (unit.collective != nullptr) unit.kind = kind_of(unit);
     }
     return std::move(units_);
@@ -43,7 +40,7 @@ class Builder {
 
  private:
   void add(StepGroup& group) {
-    const int self = static_cast<int>(units_.all.size());
+    const int self = static_cast<int>(units_.size());
     Unit unit;
     const Op& op = *group.ops[0];
     std::vector<const Value*> in(group.inputs), out(group.outputs);
@@ -59,7 +56,7 @@ class Builder {
     unit.needs.assign(needs.begin(), needs.end());
     place_results(op, group.fused, in, out, self, unit);
     unit.ops = std::move(group.ops);
-    units_.all.push_back(std::move(unit));
+    units_.push_back(std::move(unit));
   }
 
   void price(const StepGroup& group, const std::vector<const Value*>& in,
@@ -80,7 +77,6 @@ class Builder {
     unit.collective = &op;
     unit.seconds = cost.seconds;
     unit.link = std::max(cost.link, 0);
-    units_.has_collectives = true;
   }
 
   // As codegen does: reshapes share their operand's buffer, updates are written over the argument.
@@ -88,7 +84,7 @@ class Builder {
                      const std::vector<const Value*>& out, int self, Unit& unit) {
     unit.storage = self;
     const bool shares = !fused && op.kind == OpKind::Reshape && in[0]->def != nullptr;
-    if (shares) unit.storage = units_.all[static_cast<std::size_t>(unit_of_.at(in[0]))].storage;
+    if (shares) unit.storage = units_[at(unit_of_.at(in[0]))].storage;
     for (const Value* value : out) {
       unit_of_[value] = self;
       if (!shares && !updates_.contains(value))
@@ -97,27 +93,23 @@ class Builder {
   }
 
   // Gradients: what only sums, collectives and returns come after.
-  void find_only_summed() {
-    only_summed_.assign(units_.all.size(), 0);
-    for (std::size_t i = units_.all.size(); i-- > 0;) {
-      const Unit& unit = units_.all[i];
+  void find_sinks() {
+    for (std::size_t i = units_.size(); i-- > 0;) {
+      Unit& unit = units_[i];
       const bool passes = std::ranges::all_of(unit.ops, [](const Op* op) {
         return op->kind == OpKind::Add || family(op->kind) == OpFamily::Collective ||
                op->kind == OpKind::Reshape;
       });
-      only_summed_[i] = passes && std::ranges::all_of(unit.users, [&](int user) {
-                          return only_summed_[static_cast<std::size_t>(user)] != 0;
-                        });
+      unit.sink = passes &&
+                  std::ranges::all_of(unit.users, [&](int user) { return units_[at(user)].sink; });
     }
   }
 
-  OverlapKind kind_of(const Unit& unit) const {
+  static OverlapKind kind_of(const Unit& unit) {
     const OpKind kind = unit.collective->kind;
     if (kind == OpKind::AllGather && unit.collective->operand(0)->def == nullptr)
       return OverlapKind::Gather;
-    const auto at = static_cast<std::size_t>(&unit - units_.all.data());
-    if (only_summed_[at] != 0)
-      return kind == OpKind::ReduceScatter ? OverlapKind::Scatter : OverlapKind::Other;
+    if (unit.sink) return kind == OpKind::ReduceScatter ? OverlapKind::Scatter : OverlapKind::Other;
     return kind == OpKind::AllReduce ? OverlapKind::Reduce : OverlapKind::Other;
   }
 
@@ -127,7 +119,6 @@ class Builder {
   Units units_;
   std::set<const Value*> updates_;  // results that replace an argument
   std::unordered_map<const Value*, int> unit_of_;
-  std::vector<char> only_summed_;
 };
 
 }  // namespace

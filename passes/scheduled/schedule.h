@@ -6,35 +6,25 @@
 
 #include "ir/graph.h"
 #include "passes/cost/machine.h"
+#include "passes/pass.h"
 
 namespace tessera {
-
-// What the paper hides, and what it leaves blocking (arXiv 2305.13525, section on overlap).
-enum class OverlapKind : std::uint8_t {
-  None,     // the unit is no collective
-  Reduce,   // OAR: an all_reduce of activations or of their gradients
-  Scatter,  // ORS: the reduce_scatter of a weight's gradient
-  Gather,   // OAG: the all_gather of a parameter
-  Other,    // the data-parallel reduction, token gathers and all else
-};
 
 struct Unit {
   std::vector<const Op*> ops;      // of one step (ir/step_groups.h), sources that it reads included
   const Op* collective = nullptr;  // communicates; null: a compute step
-  OverlapKind kind = OverlapKind::None;
+  OverlapKind kind = OverlapKind::Other;  // of a collective
   bool sink = false;       // reduces or adds up a gradient: nothing of this function waits for it
   double seconds = 0;      // of nothing else at once
   int link = -1;           // the link class that a collective keeps busy
   std::vector<int> needs;  // earlier units that it reads from
   std::vector<int> users;  // later units that read from it
   double bytes = 0;        // of a rank's buffers for its results
-  int storage = -1;        // the unit whose buffer it uses (reshapes, waits); itself if own
+  int storage = -1;        // the unit whose buffer it uses (reshapes); itself if own
 };
 
-struct Units {
-  std::vector<Unit> all;  // in the function's order
-  bool has_collectives = false;
-};
+using Units = std::vector<Unit>;  // in the function's order
+inline std::size_t at(int unit) { return static_cast<std::size_t>(unit); }
 
 Units units_of(const Func& func, const Grid& grid, const Machine& machine);
 

@@ -9,29 +9,36 @@ namespace {
 
 using What = Slot::What;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 }  // namespace
 
 Schedule blocking_schedule(const Units& units) {
   Schedule schedule;
-  for (std::size_t i = 0; i < units.all.size(); ++i) {
+  for (std::size_t i = 0; i < units.size(); ++i) {
     const int unit = static_cast<int>(i);
-    const bool communicates = units.all[i].collective != nullptr;
+    const bool communicates = units[i].collective != nullptr;
     schedule.push_back({unit, communicates ? What::Start : What::Run});
     if (communicates) schedule.push_back({unit, What::Wait});
   }
   return schedule;
 }
 
+ScheduleTime blocking_time(const Units& units) {
+  ScheduleTime time;
+  for (const Unit& unit : units) {
+    time.seconds += unit.seconds;
+    if (unit.collective != nullptr) time.exposed += unit.seconds;
+  }
+  return time;
+}
+
 ScheduleTime replay(const Units& units, const Schedule& schedule) {
   std::vector<StreamTask> tasks;
   std::map<Axes, int> streams;
-  std::vector<int> task_of(units.all.size(), -1);
+  std::vector<int> task_of(units.size(), -1);
   int last_compute = -1;
   double compute = 0;
   for (const Slot& slot : schedule) {
-    const Unit& unit = units.all[at(slot.unit)];
+    const Unit& unit = units[at(slot.unit)];
     int& task_of_unit = task_of[at(slot.unit)];
     StreamTask task;
     if (slot.what == What::Start) {
@@ -59,27 +66,24 @@ ScheduleTime replay(const Units& units, const Schedule& schedule) {
 
 std::vector<double> live_bytes(const Units& units, const Schedule& schedule) {
   constexpr int kNone = std::numeric_limits<int>::max();
-  const std::size_t count = schedule.size();
-  std::vector<int> first(units.all.size(), kNone), last(units.all.size(), -1);
-  std::vector<int> step_of_slot;
+  std::vector<int> first(units.size(), kNone), last(units.size(), -1);
   int step = 0;
-  for (std::size_t s = 0; s < count; ++s) {
-    const Unit& unit = units.all[at(schedule[s].unit)];
-    step_of_slot.push_back(step);
+  for (const Slot& slot : schedule) {
+    const Unit& unit = units[at(slot.unit)];
     const int storage = unit.storage;
-    if (schedule[s].what != What::Wait) first[at(storage)] = std::min(first[at(storage)], step);
+    if (slot.what != What::Wait) first[at(storage)] = std::min(first[at(storage)], step);
     last[at(storage)] = std::max(last[at(storage)], step);
     for (const int need : unit.needs) {
-      int& end = last[at(units.all[at(need)].storage)];
+      int& end = last[at(units[at(need)].storage)];
       end = std::max(end, step);
     }
     if (unit.collective == nullptr && !unit.sink) ++step;
   }
   std::vector<double> bytes(at(step) + 2, 0.0);
-  for (std::size_t i = 0; i < units.all.size(); ++i) {
+  for (std::size_t i = 0; i < units.size(); ++i) {
     if (first[i] == kNone) continue;
-    bytes[at(first[i])] += units.all[i].bytes;
-    bytes[at(last[i]) + 1] -= units.all[i].bytes;
+    bytes[at(first[i])] += units[i].bytes;
+    bytes[at(last[i]) + 1] -= units[i].bytes;
   }
   double now = 0;
   for (double& b : bytes) b = now += b;

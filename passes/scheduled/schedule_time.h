@@ -23,6 +23,7 @@ Schedule blocking_schedule(const Units& units);
 struct ScheduleTime {
   double seconds = 0, exposed = 0;
 };
+ScheduleTime blocking_time(const Units& units);  // a sum: nothing overlaps
 ScheduleTime replay(const Units& units, const Schedule& schedule);
 
 // Bytes of results of units that are in use beside each compute step (sums of gradients not counted

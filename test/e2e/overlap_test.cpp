@@ -98,7 +98,7 @@ TEST(OverlapUnderMpi, GivesTheBitsOfThreads) {
   const ModelCase model("gpt2_tiny");
   const Scratch scratch;
   CompileFlags flags = model.training(kGrid, scratch / "plan");
-  flags.options.overlap = Overlap{};
+  flags.options.overlap = all_overlap();
   compile_model(flags);
   constexpr std::int64_t kSteps = 20;
   const Outcome threads = train(model, flags.output, kSteps);

@@ -18,7 +18,7 @@ Plan overlapped_plan(const std::string& name, const Settings& settings) {
   const Scratch scratch;
   CompileFlags flags = model.training("data=2,z=2,y=2,x=2", scratch / "plan");
   static_cast<Settings&>(flags.options) = settings;
-  flags.options.overlap = Overlap{};
+  flags.options.overlap = all_overlap();
   compile_model(flags);
   return read_plan(flags.output);
 }
@@ -103,6 +103,7 @@ class PlanFaults : public testing::Test {
 TEST_F(PlanFaults, EdgesTakenAwayAreFound) {
   Count waits, begins;
   ASSERT_TRUE(check_plan(plan_).empty());
+  ASSERT_EQ(to_text(parse_plan(to_text(plan_), "plan.txt")), to_text(plan_));
   for (std::size_t f = 0; f < plan_.funcs.size(); ++f) {
     ASSERT_LT(plan_.funcs[f].steps.size(), Reachable::kMost);
     for (std::size_t i = 0; i < plan_.funcs[f].steps.size(); ++i) {

@@ -49,21 +49,18 @@ Plan busy_plan(bool overlaps, int rounds) {
     push({OpKind::Wait, {}, {from}, {v}, {}, -1, "", {begun}, ""});
     return v;
   };
+  // Changes how dimension 0 is cut.
+  const auto cut = [&](OpKind kind, AxisId axis, int comm, int from, int to) {
+    const AttrList attrs{{"over", AxesAttr{{axis}}}, {"dim", std::int64_t{0}}};
+    return push({kind, attrs, {from}, {to}, {}, comm, "", {}, ""});
+  };
   int w = add("w", "f32[32{z}]");
   func.args = {{w, ArgRole::State}};
   const int w0 = w;
   for (int r = 0; r < rounds; ++r) {
     const auto name = [&](const char* base) { return str(base, r); };
     const int g = add(name("g"), "f32[32]"), h = add(name("h"), "f32[32]");
-    const int gather = push({OpKind::AllGather,
-                             {{"over", AxesAttr{{1}}}, {"dim", std::int64_t{0}}},
-                             {w},
-                             {g},
-                             {},
-                             0,
-                             "",
-                             {},
-                             ""});
+    const int gather = cut(OpKind::AllGather, 1, 0, w, g);
     const int whole = wait(gather, name("gw"));
     push({OpKind::Cos, {}, {whole}, {h}, {}, -1, "", {}, ""});
     const int p = add(name("p"), "f32[32] partial(sum: d)");
@@ -71,40 +68,16 @@ Plan busy_plan(bool overlaps, int rounds) {
     push({OpKind::KeepOnFirst, {{"over", AxesAttr{{0}}}}, {h}, {p}, {}, -1, "", {}, ""});
     push({OpKind::KeepOnFirst, {{"over", AxesAttr{{2}}}}, {h}, {q}, {}, -1, "", {}, ""});
     const int s = add(name("s"), "f32[32{d}]"), a = add(name("a"), "f32[32]");
-    const int scatter = push({OpKind::ReduceScatter,
-                              {{"over", AxesAttr{{0}}}, {"dim", std::int64_t{0}}},
-                              {p},
-                              {s},
-                              {},
-                              1,
-                              "",
-                              {},
-                              ""});
+    const int scatter = cut(OpKind::ReduceScatter, 0, 1, p, s);
     const int reduce =
         push({OpKind::AllReduce, {{"over", AxesAttr{{2}}}}, {q}, {a}, {}, 2, "", {}, ""});
     const int sw = wait(scatter, name("sw")), aw = wait(reduce, name("aw"));
     const int t = add(name("t"), "f32[32]"), u = add(name("u"), "f32[32]");
-    const int back = push({OpKind::AllGather,
-                           {{"over", AxesAttr{{0}}}, {"dim", std::int64_t{0}}},
-                           {sw},
-                           {t},
-                           {},
-                           1,
-                           "",
-                           {},
-                           ""});
+    const int back = cut(OpKind::AllGather, 0, 1, sw, t);
     const int tw = wait(back, name("tw"));
     push({OpKind::Add, {}, {aw, tw}, {u}, {}, -1, "", {}, ""});
     w = add(name("w"), "f32[32{z}]");
-    push({OpKind::SliceToShard,
-          {{"over", AxesAttr{{1}}}, {"dim", std::int64_t{0}}},
-          {u},
-          {w},
-          {},
-          -1,
-          "",
-          {},
-          ""});
+    cut(OpKind::SliceToShard, 1, -1, u, w);
   }
   func.values[static_cast<std::size_t>(w)].offset =
       func.values[static_cast<std::size_t>(w0)].offset;

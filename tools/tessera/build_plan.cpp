@@ -89,6 +89,7 @@ Logical import_and_prepare(const CompileFlags& flags, const Grid& grid, Timings&
   logical.context.options.train = flags.train;
   logical.context.options.optimizer = parse_optimizer(flags.optimizer);
   if (!flags.machine.empty()) logical.context.options.machine = flags.machine;
+  if (flags.max_memory > 0) logical.context.options.memory_bytes = flags.max_memory;
   std::int64_t batch = -1;
   if (flags.train) shrink_batch(flags.options.micro_batches, import, batch);
   logical.imported = timings.time("import", [&] { return import_onnx(import); });

@@ -29,9 +29,8 @@ void print_time(const Prediction& p) {
   std::ranges::sort(rows, std::greater(), [](const auto& row) { return row.second.seconds; });
   for (const auto& [name, total] : rows)
     std::printf("  %-28s %9s %9s  %g x, %s sent\n", name.c_str(),
-                seconds_text(total.exposed).c_str(),
-                seconds_text(std::max(0.0, total.seconds - total.exposed)).c_str(), total.count,
-                bytes_text(total.bytes).c_str());
+                seconds_text(total.exposed).c_str(), seconds_text(total.hidden()).c_str(),
+                total.count, bytes_text(total.bytes).c_str());
 }
 
 // Why a candidate lost: what it takes more of.

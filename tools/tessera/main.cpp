@@ -183,5 +183,6 @@ int main(int argc, char** argv) {
   // Modules are many small objects that come and go: what is free stays with the process.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 1 << 26);
+  mallopt(M_MXFAST, 0);
   return tessera::guarded([&] { return tessera::run(argc, argv); });
 }
