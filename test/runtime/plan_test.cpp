@@ -55,6 +55,18 @@ TEST(Plan, TextParsesBackToTheSameText) {
   EXPECT_EQ(to_text(parse_plan(text, "plan.txt")), text);
 }
 
+// A text with a right hash need not be a right plan.
+TEST(Plan, CollectivesTakeOneValueAndKeepItsSizes) {
+  constexpr std::size_t kReduce = 1;
+  Plan none = linear_plan(), two = linear_plan(), resized = linear_plan();
+  none.funcs[0].steps[kReduce].operands = {};
+  two.funcs[0].steps[kReduce].operands.push_back(0);
+  PlanFunc& func = resized.funcs[0];
+  func.values[static_cast<std::size_t>(func.steps[kReduce].results[0])].type.shape = {2, 2};
+  for (const Plan& plan : {none, two, resized})
+    EXPECT_THROW(parse_plan(to_text(plan), "plan.txt"), CompileError);
+}
+
 TEST(Plan, EveryDamagedByteIsNoticed) {
   const std::string text = to_text(linear_plan());
   for (std::size_t i = 0; i < text.size(); ++i) {
