@@ -43,6 +43,7 @@ struct Settings {
   // over y (Megatron's sequence parallelism); where it copies them over x (heads, MLP hidden),
   // their features are cut over x (ATP). All-reduces become reduce_scatter and all_gather.
   bool scatter_tokens = false, scatter_features = false;
+  std::int64_t sub_batches = 1;  // of a micro-batch (passes/sharded/split_micro_batch.cpp)
 };
 
 // Whether passes/search/refine_loops.cpp may leave the layout: never, where it promises to pay for

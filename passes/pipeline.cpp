@@ -34,8 +34,9 @@ std::vector<const Pass*> logical_passes(bool train) {
 }
 
 std::vector<const Pass*> sharded_passes() {
-  return named({"choose_shardings", "propagate_shardings", "refine_loops", "expand_cut_reductions",
-                "insert_reshards", "lower_reshards", "merge_collectives", "overlap_collectives"});
+  return named({"split_micro_batch", "choose_shardings", "propagate_shardings", "refine_loops",
+                "expand_cut_reductions", "insert_reshards", "lower_reshards", "merge_collectives",
+                "overlap_collectives"});
 }
 
 std::vector<const Pass*> pipeline(bool train) {

@@ -49,6 +49,21 @@ std::int64_t noted(const Plan& plan, const std::string& name, std::size_t skip =
   return value;
 }
 
+// An input whose batch the plan computes in parts has a leading dimension that counts them; the
+// host need not know.
+Type with_whole_batch(const Plan& plan, const PlanValue& input) {
+  Type type = input.type.logical();
+  const std::string note = str(kSubBatchesNote, input.name);
+  if (!plan.notes.contains(note)) return type;
+  const std::int64_t parts = noted(plan, note);
+  if (type.rank() < 2 || type.shape[0] != parts)
+    throw CompileError(kPlanFile, str("note ", note, " is ", parts, ", %", input.name, " is ",
+                                      to_text(type, Grid())));
+  Shape whole(type.shape.begin() + 1, type.shape.end());
+  whole[0] *= parts;
+  return Type(type.dtype, whole);
+}
+
 }  // namespace
 
 Batches::Batches(const Plan& plan, const BatchOptions& options) : plan_(plan), options_(options) {
@@ -57,7 +72,9 @@ Batches::Batches(const Plan& plan, const BatchOptions& options) : plan_(plan), o
   if (plan.notes.contains("labels")) labels_ = plan.notes.at("labels");
   for (const PlanArg& arg : body->args) {
     const PlanValue& value = body->values[static_cast<std::size_t>(arg.value)];
-    if (arg.role == ArgRole::Input) types_[value.name] = value.type.logical();
+    if (arg.role != ArgRole::Input) continue;
+    types_[value.name] = with_whole_batch(plan, value);
+    shapes_[value.name] = value.type.shape;
   }
   for (const auto& [given, path] : options.inputs) {
     std::string name;
@@ -200,6 +217,7 @@ std::map<std::string, Tensor> Batches::micro_batch(std::int64_t step, std::int64
     batch[name] = from_stream ? sampled(name, type, step, micro, name == labels_)
                               : fixed_part(name, type, micro);
     check_range(name, batch[name], step);
+    batch[name] = batch[name].reshaped(shapes_.at(name));
   }
   return batch;
 }

@@ -42,7 +42,8 @@ class Batches {
   const Plan& plan_;
   BatchOptions options_;
   std::string labels_, tokens_;
-  std::map<std::string, Type> types_;  // inputs of the body function
+  std::map<std::string, Type> types_;    // inputs of the body function, sub-batches joined
+  std::map<std::string, Shape> shapes_;  // as the plan has them
   std::map<std::string, Tensor> fixed_;
   Tensor stream_;
   std::int64_t batch_ = 0;  // samples of the whole step

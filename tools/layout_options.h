@@ -37,6 +37,10 @@ inline void add_layout_options(CLI::App& app, PassOptions& options) {
       "Collectives that run while the device computes: all, none, or a list of oar, ors, oag, "
       "other "
       "(default: all, where --machine gains by it)");
+  app.add_option("--sub-batches", options.sub_batches,
+                 "Parts of a micro-batch, one of which computes while the other's activations are "
+                 "reduced")
+      ->check(CLI::Range(1, 64));
   app.add_flag("--zero1,!--no-zero1", options.zero1, "Cut optimizer state over data too");
 }
 

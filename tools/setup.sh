@@ -6,7 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 packages=(g++ cmake ninja-build ccache clang-format libprotobuf-dev protobuf-compiler libdnnl-dev nlohmann-json3-dev libcli11-dev
-  libssl-dev libgtest-dev llvm-14-tools openmpi-bin libopenmpi-dev python3 python3-venv python3-pip)
+  libssl-dev libmimalloc-dev libgtest-dev llvm-14-tools openmpi-bin libopenmpi-dev python3 python3-venv python3-pip)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -40,6 +40,12 @@ std::span<const AttrSpec> attr_specs(OpKind kind);
 // Every op may carry it: it does again in the backward pass what the forward pass did.
 inline constexpr std::string_view kRecomputed = "recomputed";
 
+// Of a slice: which sub-batch it takes of an input (passes/sharded/split_micro_batch.cpp).
+inline constexpr std::string_view kSubBatch = "sub_batch";
+
+// Of a module's and a plan's notes: how many sub-batches input NAME holds, "sub_batches.NAME".
+inline constexpr std::string_view kSubBatchesNote = "sub_batches.";
+
 // Of a collective that communicates: it is begun only, and a later `wait` ends it. Until then its
 // result is in flight. It is part of the op's word: `all_gather.start`.
 inline constexpr std::string_view kStarted = "started";

@@ -133,7 +133,7 @@ Overlapped overlap(const Module& module, Func& func, const Machine& machine, dou
   };
   std::future<Tried> moved;
   if (which.contains(OverlapKind::Other))
-    moved = std::async(std::launch::async, [&] { return tried(reordered(given)); });
+    moved = std::async(std::launch::async, [&] { return tried(reordered(interleaved(given))); });
   bool first = options.overlap.has_value();  // asked for: whatever it gains
   const auto consider = [&](Tried next) {
     constexpr double kRoundOff = 1e-9;

@@ -92,21 +92,6 @@ class Reorder {
 
 }  // namespace
 
-Units reordered(const Units& units) {
-  const std::vector<int> order = Reorder(units).run();
-  std::vector<int> place(order.size());
-  for (std::size_t p = 0; p < order.size(); ++p) place[at(order[p])] = static_cast<int>(p);
-  Units result;
-  for (const int unit : order) {
-    Unit moved = units[at(unit)];
-    for (int& need : moved.needs) need = place[at(need)];
-    for (int& user : moved.users) user = place[at(user)];
-    std::ranges::sort(moved.needs);
-    std::ranges::sort(moved.users);
-    moved.storage = place[at(moved.storage)];
-    result.push_back(std::move(moved));
-  }
-  return result;
-}
+Units reordered(const Units& units) { return permuted(units, Reorder(units).run()); }
 
 }  // namespace tessera

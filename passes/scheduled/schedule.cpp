@@ -54,6 +54,11 @@ class Builder {
       if (value->def != nullptr) needs.insert(unit_of_.at(value));
     }
     unit.needs.assign(needs.begin(), needs.end());
+    for (const int need : unit.needs) unit.sub_batches |= units_[at(need)].sub_batches;
+    for (const Op* part : group.ops) {
+      if (part->attrs.has(kSubBatch))
+        unit.sub_batches |= std::uint64_t{1} << part->attrs.integer(kSubBatch);
+    }
     place_results(op, group.fused, in, out, self, unit);
     unit.ops = std::move(group.ops);
     units_.push_back(std::move(unit));
@@ -122,6 +127,23 @@ class Builder {
 };
 
 }  // namespace
+
+Units permuted(const Units& units, const std::vector<int>& order) {
+  std::vector<int> place(order.size());
+  for (std::size_t p = 0; p < order.size(); ++p) place[at(order[p])] = static_cast<int>(p);
+  Units result;
+  result.reserve(units.size());
+  for (const int unit : order) {
+    Unit moved = units[at(unit)];
+    for (int& need : moved.needs) need = place[at(need)];
+    for (int& user : moved.users) user = place[at(user)];
+    std::ranges::sort(moved.needs);
+    std::ranges::sort(moved.users);
+    moved.storage = place[at(moved.storage)];
+    result.push_back(std::move(moved));
+  }
+  return result;
+}
 
 Units units_of(const Func& func, const Grid& grid, const Machine& machine) {
   return Builder(func, grid, machine).run();

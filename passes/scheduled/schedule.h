@@ -21,12 +21,21 @@ struct Unit {
   std::vector<int> users;  // later units that read from it
   double bytes = 0;        // of a rank's buffers for its results
   int storage = -1;        // the unit whose buffer it uses (reshapes); itself if own
+  std::uint64_t sub_batches = 0;  // bit i: it depends on sub-batch i of an input
 };
 
 using Units = std::vector<Unit>;  // in the function's order
 inline std::size_t at(int unit) { return static_cast<std::size_t>(unit); }
 
 Units units_of(const Func& func, const Grid& grid, const Machine& machine);
+
+// The same units in another order: `order` lists them by their places in `units`.
+Units permuted(const Units& units, const std::vector<int>& order);
+
+// The same units with sub-batches taking turns: what one does between two collectives that it waits
+// for, then the same of the next one, so that each waits while others compute. The units as they
+// are where nothing was cut in sub-batches.
+Units interleaved(const Units& units);
 
 // The same units in an order that gives collectives something to run beside. What leads to one
 // comes before compute that it does not need, and compute that does not need its result before

@@ -13,6 +13,7 @@ std::string settings_text(const Settings& settings, bool refined) {
   if (settings.zero1) parts.emplace_back("zero1");
   if (settings.scatter_tokens) parts.emplace_back("scatter tokens");
   if (settings.scatter_features) parts.emplace_back("scatter features");
+  if (settings.sub_batches > 1) parts.push_back(str(settings.sub_batches, " sub-batches"));
   if (refined) parts.emplace_back("refined");
   return join(parts, ", ");
 }

@@ -47,11 +47,11 @@ struct ModuleScanner::FuncScan {
 };
 
 Role ModuleScanner::role_of(const Layout& layout, ClassId id) const {
-  if (layout.batch.contains(id)) return {Role::Batch};
+  if (layout.batch.classes.contains(id)) return {Role::Batch};
   if (layout.vocabulary.contains(id)) return {Role::Vocabulary};
   const auto color = layout.colors.find(id);
   if (color == layout.colors.end()) {
-    return layout.tokens.contains(id) ? Role{Role::Tokens} : Role{};
+    return layout.batch.tokens.contains(id) ? Role{Role::Tokens} : Role{};
   }
   const auto heads = layout.heads.find(id);
   if (heads == layout.heads.end()) return {color->second == Color::X ? Role::X : Role::Y};

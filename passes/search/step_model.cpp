@@ -18,7 +18,7 @@ StepModel::StepModel(const Module& module, const Machine& machine)
   data->machine = machine;
   ModuleScanner scanner(*data);
   const Layout whole(module);
-  data->batch = std::max<std::int64_t>(whole.batch_size, 1);
+  data->batch = std::max<std::int64_t>(whole.batch.size, 1);
   scanner.scan(module, whole, Recompute::None);
   for (const Recompute mode : {Recompute::Selective, Recompute::Block}) {
     if (!trains_) break;

@@ -29,7 +29,7 @@ class Chooser {
 
   void run() {
     refine_axes();
-    for (const ClassId id : layout_.batch) axes_[id] = batch_axes_;
+    for (const ClassId id : layout_.batch.classes) axes_[id] = batch_axes_;
     for (const ClassId id : layout_.vocabulary) axes_[id] = concatenated(y_, x_);
     for (const auto& [id, color] : layout_.colors) assign_color(id, color);
     offer_spare_axes();
@@ -139,7 +139,7 @@ class Chooser {
   // Axes that a class takes where an op leaves them unused.
   void offer_spare_axes() {
     if (context_.options.scatter_tokens && !y_.empty()) {
-      for (const ClassId id : layout_.tokens) {
+      for (const ClassId id : layout_.batch.tokens) {
         if (!axes_.contains(id)) spare_[id] = y_;
       }
     }
@@ -174,7 +174,7 @@ class Chooser {
     for (std::size_t d = 0; d < type.rank(); ++d) {
       const auto found = axes_.find(layout_.classes.of(param, d));
       if (found == axes_.end() || intersects(used, found->second) ||
-          layout_.batch.contains(found->first))
+          layout_.batch.classes.contains(found->first))
         continue;
       type.cuts[d] = found->second;
       used = concatenated(std::move(used), found->second);
@@ -193,16 +193,20 @@ class Chooser {
     }
   }
 
+  // @prepare's labels are those of all micro-batches: [micro-batch, batch, ...].
+  std::optional<std::size_t> batch_dim_of(const Func& func, const Value& input) const {
+    const bool stacked = func.name() == "prepare" && input.type.rank() >= 2;
+    const std::size_t dim = stacked ? 1 : batch_dim(module_, input.name);
+    const std::int64_t parts = stacked ? sub_batches(module_, input.name) : 1;
+    if (input.type.rank() <= dim || input.type.shape[dim] != layout_.batch.size * parts) return {};
+    if (!stacked && !layout_.batch.classes.contains(layout_.classes.of(&input, dim))) return {};
+    return dim;
+  }
+
   void type_argument(const Func& func, Arg& arg, const std::map<std::string, Type>& states) const {
     Type& type = arg.value->type;
     if (arg.kind == ArgKind::Input) {
-      const bool stacked =
-          func.name() == "prepare" && type.rank() >= 2;  // [micro-batch, batch, ...]
-      const std::size_t dim = stacked ? 1 : 0;
-      if (type.rank() > dim && type.shape[dim] == layout_.batch_size &&
-          (stacked || layout_.batch.contains(layout_.classes.of(arg.value.get(), 0)))) {
-        type.cuts[dim] = batch_axes_;
-      }
+      if (const auto dim = batch_dim_of(func, *arg.value)) type.cuts[*dim] = batch_axes_;
       return;
     }
     // A parameter's own states (gradient, moments) are called %param.suffix and have its type.

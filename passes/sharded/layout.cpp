@@ -1,6 +1,9 @@
 #include "passes/sharded/layout.h"
 
 #include <algorithm>
+#include <cstdlib>
+
+#include "ir/base/text.h"
 
 namespace tessera {
 
@@ -20,31 +23,44 @@ const Value* param_behind(const Func& func, const Value* value) {
   return value->def == nullptr && func.arg_of(value).kind == ArgKind::Param ? value : nullptr;
 }
 
-Layout::Layout(const Module& module) : classes(module), func_(*body_of(module)) {
-  find_batch(module);
-  find_heads();
-  find_vocabulary();
-  color_layers();
+std::int64_t sub_batches(const Module& module, const std::string& input) {
+  const auto note = module.notes.find(str(kSubBatchesNote, input));
+  return note == module.notes.end() ? 1 : std::atoll(note->second.c_str());
 }
 
-// The leading dimension of the inputs; the one after it counts tokens.
-void Layout::find_batch(const Module& module) {
+std::size_t batch_dim(const Module& module, const std::string& input) {
+  return sub_batches(module, input) > 1 ? 1 : 0;
+}
+
+Batch find_batch(const Module& module, const DimClasses& classes) {
+  const Func& func = *body_of(module);
+  Batch batch;
   const Value* primary =
-      func_.find_arg(module.notes.contains("labels") ? module.notes.at("labels") : "");
-  for (const Arg& arg : func_.args()) {
+      func.find_arg(module.notes.contains("labels") ? module.notes.at("labels") : "");
+  for (const Arg& arg : func.args()) {
     if (primary == nullptr && arg.kind == ArgKind::Input && arg.value->type.rank() >= 1)
       primary = arg.value.get();
   }
-  if (primary == nullptr || primary->type.rank() == 0) return;
-  batch_size = primary->type.shape[0];
-  for (const Arg& arg : func_.args()) {
-    const bool same = arg.kind == ArgKind::Input && arg.value->type.rank() >= 1 &&
-                      arg.value->type.shape[0] == batch_size;
-    if (!same || classes.is_whole(classes.of(arg.value.get(), 0))) continue;
-    batch.insert(classes.of(arg.value.get(), 0));
-    if (arg.value->type.rank() >= 2 && arg.value->type.shape[1] > 1)
-      tokens.insert(classes.of(arg.value.get(), 1));
+  if (primary == nullptr || primary->type.rank() == 0) return batch;
+  batch.size = primary->type.shape[batch_dim(module, primary->name)];
+  for (const Arg& arg : func.args()) {
+    const Value* input = arg.value.get();
+    const std::size_t dim = batch_dim(module, input->name);
+    const bool same = arg.kind == ArgKind::Input && input->type.rank() > dim &&
+                      input->type.shape[dim] == batch.size;
+    if (!same || classes.is_whole(classes.of(input, dim))) continue;
+    batch.classes.insert(classes.of(input, dim));
+    if (input->type.rank() > dim + 1 && input->type.shape[dim + 1] > 1)
+      batch.tokens.insert(classes.of(input, dim + 1));
   }
+  return batch;
+}
+
+Layout::Layout(const Module& module)
+    : classes(module), batch(find_batch(module, classes)), func_(*body_of(module)) {
+  find_heads();
+  find_vocabulary();
+  color_layers();
 }
 
 void Layout::find_heads() {
@@ -76,7 +92,7 @@ void Layout::find_vocabulary() {
     }
   }
   for (auto it = vocabulary.begin(); it != vocabulary.end();) {
-    const bool unfit = classes.is_whole(*it) || batch.contains(*it);
+    const bool unfit = classes.is_whole(*it) || batch.classes.contains(*it);
     it = unfit ? vocabulary.erase(it) : std::next(it);
   }
 }
@@ -94,7 +110,7 @@ std::optional<Linear> Layout::as_linear(Op& op) const {
       const ClassId id = classes.of_loop(op, linear.map, loop);
       const bool in_input = input.find(loop) != std::string::npos;
       const bool in_result = result.find(loop) != std::string::npos;
-      if (classes.is_whole(id) || batch.contains(id)) continue;
+      if (classes.is_whole(id) || batch.classes.contains(id)) continue;
       if (in_input && !in_result) linear.contracted.push_back(id);
       if (!in_input && in_result) linear.output.push_back(id);
     }

@@ -35,6 +35,18 @@ Func* body_of(const Module& module);
 // The parameter read directly or through movement that was not absorbed; else null.
 const Value* param_behind(const Func& func, const Value* value);
 
+// The leading dimension of the inputs; the one after it counts tokens.
+struct Batch {
+  std::int64_t size = -1;  // -1: there is none
+  std::set<ClassId> classes, tokens;
+};
+Batch find_batch(const Module& module, const DimClasses& classes);
+
+// Where the batch of an input of the body is cut in parts (split_micro_batch), the dimension before
+// it counts them; the module notes how many there are.
+std::int64_t sub_batches(const Module& module, const std::string& input);
+std::size_t batch_dim(const Module& module, const std::string& input);
+
 class Layout {
  public:
   explicit Layout(const Module& module);  // the module must have a body
@@ -45,14 +57,13 @@ class Layout {
   bool takes_spare(ClassId id, int parts, int more) const;
 
   const DimClasses classes;
-  std::int64_t batch_size = -1;
-  std::set<ClassId> batch, tokens, vocabulary;
+  const Batch batch;
+  std::set<ClassId> vocabulary;
   // Either class of a pair -> (groups, queries of a group).
   std::map<ClassId, std::pair<ClassId, ClassId>> heads;
   std::map<ClassId, Color> colors;
 
  private:
-  void find_batch(const Module& module);
   void find_heads();
   void find_vocabulary();
   std::optional<Color> color_of(const std::vector<ClassId>& ids) const;

@@ -50,7 +50,7 @@ ClassAxes take_spare(const Module& module, const PassOptions& options, ClassAxes
   const Layout layout(module);
   for (auto& [id, own] : axes) {
     const auto color = layout.colors.find(id);
-    if (layout.tokens.contains(id) && color == layout.colors.end()) {
+    if (layout.batch.tokens.contains(id) && color == layout.colors.end()) {
       spare[id] = std::exchange(own, {});
     } else if (color != layout.colors.end() && color->second == Color::Y) {
       const auto over_x = std::ranges::find_if(

@@ -87,6 +87,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"gpt2_odd", "everything", with([](Settings& s) {
                            s = {2, Recompute::Block, true, true, true, true};
                          })},
+                    Case{"gpt2_dynamo", "sub_batches", with([](Settings& s) {
+                           s.sub_batches = 2;
+                           s.recompute = Recompute::Selective;
+                           s.regather = s.scatter_tokens = s.scatter_features = true;
+                         })},
                     Case{"llama_dynamo", "regather", with([](Settings& s) {
                            s.regather = s.scatter_tokens = true;
                            s.micro_batches = 3;

@@ -36,7 +36,8 @@ class Prepared {
     return by_count_.emplace(micro_batches, import_and_prepare(flags, one, timings_)).first->second;
   }
 
-  Compiled compile(const Choice& choice, const Refining& refining) {
+  Compiled compile(Choice choice, const Refining& refining) {
+    choice.sub_batches = flags_.options.sub_batches;
     return finish(copy_for(at(choice.micro_batches), choice, refining), flags_, timings_);
   }
 

@@ -180,7 +180,8 @@ int run(int argc, char** argv) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  // Modules are many small objects that come and go: what is free stays with the process.
+  // Modules are many small objects that come and go: what is free stays with the process (for
+  // builds without mimalloc).
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 1 << 26);
   mallopt(M_MXFAST, 0);
